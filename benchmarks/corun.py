@@ -19,9 +19,9 @@ from benchmarks.table import best as best_of
 from data.corun.tables import CorunTables
 from features.corun.rates import Placed, Solo, vectors
 from training.corun.estimators.arrays import ImpactArrays
-from training.corun.estimators.explaining import ESSENTIAL
 from training.corun.estimators.fitting import ImpactRecipe, ImpactTable, Learned
 from training.corun.estimators.models import CATALOGUE
+from training.corun.evaluate import ESSENTIAL
 from training.corun.placement import Room, best, pairwise
 
 EVENTS = (*ESSENTIAL, *(f"event-{number}" for number in range(22)))

@@ -29,7 +29,7 @@ from benchmarks.engine_fold import (
 )
 from benchmarks.synthetic_matrices import GROUPS, VECTORS
 from benchmarks.table import SEED, Table, busy, clocked, load, machine
-from data.sidebyside import Compute, side_by_side
+from data.parallel import Compute, side_by_side
 from training.matrices.engine.engine import FULL, Scheme
 
 COMMAND = "uv run --group benchmarks python -m benchmarks.engine"

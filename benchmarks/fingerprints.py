@@ -10,7 +10,7 @@ from pathlib import Path
 
 from data.errors import InputError
 from data.fingerprints.params import Fingerprints
-from data.fingerprints.stages import ingest, validate
+from data.fingerprints.validity import ingest, validate
 from data.params import Ingest
 from features.fingerprints.matrix import FingerprintTable, featurize
 

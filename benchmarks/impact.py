@@ -16,9 +16,8 @@ import pandas as pd
 from benchmarks.table import Table, machine
 from benchmarks.transfer.fitted import TOLERANCE, recipe_of
 from data.corun.formats import pitot, spec_corun
-from data.corun.stages import of_engines
 from data.corun.tables import CorunTables
-from data.corun.validity import decide
+from data.corun.validity import decide, of_engines
 from features.corun.rates import Solo, instances, placed_of, vectors
 from training.corun.estimators.fitting import ImpactTable
 from training.corun.splits import DESIGNS, possible

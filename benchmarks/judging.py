@@ -27,9 +27,8 @@ from serving.comparisons.judge import Judgement, Verdict, judge, judged
 from serving.comparisons.model import Judge
 from serving.models import ModelRef, Served
 from training.comparisons.examples import FeatureTable
-from training.comparisons.ready import ReadyModel
-from training.comparisons.remembering import remember
-from training.comparisons.stored import Card, TrainedModel
+from training.comparisons.stored import Card, ReadyModel, TrainedModel
+from training.comparisons.train import remember
 from training.estimators.catalogue import CATALOGUE
 
 VERDICTS = 100_000

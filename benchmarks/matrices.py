@@ -14,9 +14,8 @@ import pandas as pd
 
 from benchmarks.table import Table, publish
 from benchmarks.verdicts import COLUMNS, POOLED, command, read, rows_of
-from data.places import Places
-from training.matrices.choice import CAUSES
-from training.matrices.promote import SPLIT
+from data.paths import Places
+from training.matrices.promote import CAUSES, SPLIT
 
 COUNTS = {
     "vectors: balanced accuracy": "", "FP": ".0f", "FN": ".0f", "missed": ".1%",

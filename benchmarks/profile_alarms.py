@@ -16,7 +16,7 @@ from benchmarks.fingerprints import JOBS, present, table
 from benchmarks.table import SEED, Table, busy, load
 from data.errors import InputError
 from data.fingerprints.params import Profiling
-from data.sidebyside import Compute, side_by_side
+from data.parallel import Compute, side_by_side
 from features.fingerprints.matrix import Measured
 from training.fingerprints.differences import adjusted, difference, exchanged
 from training.fingerprints.profiles import profile

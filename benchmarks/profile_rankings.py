@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from benchmarks.fingerprints import JOBS, present, table
 from benchmarks.table import SEED, Table, busy, load
 from data.fingerprints.params import Profiling
-from data.sidebyside import Compute, side_by_side
+from data.parallel import Compute, side_by_side
 from features.fingerprints.matrix import Measured
-from training.fingerprints.importance import car_scores
+from training.fingerprints.importance import Boosting, car_scores, seed_shares
 from training.fingerprints.profiles import overlap, profile, resamples, shares_of, top, units
-from training.fingerprints.seed import Boosting, seed_shares
 
 COMMAND = "python -m benchmarks.profiles stability"
 RESAMPLES = 10

@@ -10,10 +10,10 @@ import numpy as np
 from benchmarks.fingerprints import JOBS, present, table
 from benchmarks.table import SEED, Table, best, busy, clocked, load
 from data.fingerprints.params import Profiling
-from data.sidebyside import Compute, side_by_side
+from data.parallel import Compute, side_by_side
 from features.fingerprints.matrix import KEYS, FingerprintTable, Measured
+from training.fingerprints.importance import seed_shares
 from training.fingerprints.profiles import Profile, profile, resamples, units
-from training.fingerprints.seed import seed_shares
 
 COMMAND = "python -m benchmarks.profiles speed"
 #: The paper's regression is refitted so often, and the time multiplied.

@@ -31,8 +31,7 @@ from benchmarks.table import Table, busy, clocked, load, publish, require_progra
 from data.comparisons.tables import ComparisonTables
 from data.corun.tables import SAMPLE_DTYPES
 from data.matrices.tables import RUN_DTYPES, SIDES, SUMMARY
-from training.registry.champions import CHAMPION, located
-from training.registry.store_file import tracking_uri
+from training.registry.champions import CHAMPION, located, tracking_uri
 
 CONNECTIONS = 16
 #: Of one load, and how many there are of each kind; the one of median throughput counts.

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from benchmarks.table import SEED, Table, busy, clocked, load, median_of
-from training.estimators.similarity.estimator import SimilarityLogistic
+from training.estimators.similarity_logistic import SimilarityLogistic
 
 RIDGE = 1.0
 #: Of the true weights, and of the baseline in its target.
@@ -104,7 +104,7 @@ def steps(
 
 
 def ours(given: Problem, solver: str) -> Run:
-    """Fit `training.estimators.similarity.estimator.SimilarityLogistic`."""
+    """Fit `training.estimators.similarity_logistic.SimilarityLogistic`."""
     fit = partial(SimilarityLogistic(solver, ridge=RIDGE).fit, given.x, given.y)
     seconds, model = clocked(fit, time.process_time)
     return Run(f"perfjudge, {solver}", seconds, model.n_iter_, np.append(model.coef_[0], model.intercept_))

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import typer
 
-from data.matrices.summaries import ELAPSED, TRANSACTIONS
+from data.matrices.schema import ELAPSED, TRANSACTIONS
 from data.matrices.tables import SUMMARY, MatrixTables
 
 VECTORS, INVALID, ABNORMAL = 22_964, 2_044, 740

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from benchmarks.table import SEED, Table, busy, clocked, load, median_of
 from training.estimators.tan import TAN
-from training.evaluation.threshold import best_cut
+from training.evaluation.thresholds import best_cut
 
 BINS = 5
 ABNORMAL = 0.2

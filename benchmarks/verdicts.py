@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.table import Table, publish
-from data.places import Places
-from serving.pages.papers import worded
+from data.paths import Places
+from serving.reports.rendering import worded
 
 POOLED = (
     "Figures are pooled over the held-out folds, but for average precision: it is the mean over the folds, "

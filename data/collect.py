@@ -10,7 +10,7 @@ from pathlib import Path
 from data.errors import InputError
 from data.families import FAMILIES
 from data.measure.child import end_in_good_order
-from data.measure.screen import Screen
+from data.measure.session import Screen
 from data.stage import guard
 from data.supply import supply
 from data.tables.files import yaml_content

@@ -8,8 +8,7 @@ import traceback
 from pathlib import Path
 from uuid import uuid4
 
-from data.errors import InputError, ModelError
-from data.plain_text import one_line, visible
+from data.errors import InputError, ModelError, one_line, visible
 from data.tables.files import write_text
 
 #: Exit codes: the input or its use is wrong, and what nobody foresaw (EX_SOFTWARE of sysexits.h).

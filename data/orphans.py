@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from data.places import Places
+from data.paths import Places
 from data.tables.files import PART
 
 #: What may stand between DVC and its stage.

@@ -14,9 +14,9 @@ from pydantic import ConfigDict, Field, ValidationError, create_model
 
 from data.errors import InputError
 from data.families import FAMILIES
-from data.sidebyside import Compute
+from data.parallel import Compute
+from data.tables.documents import Section, said
 from data.tables.files import yaml_content
-from data.tables.given import Section, said
 
 Count = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(gt=0, lt=1)]

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Callable
 from typing import TypeVar
 
+from data.errors import one_line
 from data.params import FamilySection, Ingest, load
-from data.places import Places
-from data.plain_text import one_line
+from data.paths import Places
 from data.tables.formats import Reading, Sources
 from data.tables.problems import told
 from data.tables.specs import Tables

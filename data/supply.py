@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from data.stage import Stage
 
 if TYPE_CHECKING:
-    from data.measure.screen import Screen
+    from data.measure.session import Screen
 
 
 @dataclass(frozen=True)

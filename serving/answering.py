@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from data.errors import InputError
-from data.plain_text import one_line, visible
+from data.errors import InputError, one_line, visible
 from data.tables.files import replacing, writing
-from serving.pages.verdict_lines import Lines, as_junit, as_markdown, as_plain, as_terminal
+from serving.reports.verdict_lines import Lines, as_junit, as_markdown, as_plain, as_terminal
 from serving.supply import Importing, Judging, ServingSupply, supplies
 
 Form = TypeVar("Form", bound=str)

@@ -23,7 +23,7 @@ from urllib3.exceptions import (
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from serving.doors.schemas import ModelAnswer
+    from serving.http.schemas import ModelAnswer
 
 LOG = logging.getLogger("perfjudge")
 T = TypeVar("T")

@@ -31,7 +31,7 @@ from serving.options import (
     Tokens,
     taking,
 )
-from serving.standing import commands as standing
+from serving.promotion import commands as standing
 from serving.supply import Options, pages, registered, supplies
 
 app = typer.Typer(
@@ -121,8 +121,8 @@ def serve(  # noqa: PLR0917 - typer hands options over by name
     A model is a directory with model.skops and card.json, models:/name@alias or models:/name/version; by
     default it is the champion. When the alias moves, the server follows.
     """
-    from serving.doors.server import serve as listen
-    from serving.doors.settings import ServerSettings
+    from serving.http.server import serve as listen
+    from serving.http.settings import ServerSettings
 
     told = ServerSettings(
         options,
@@ -143,7 +143,7 @@ def token(
     scopes: Scopes = "read",
 ) -> int:
     """Make a token for those who ask a server, and print it: it stands nowhere else."""
-    from serving.doors.tokens import add
+    from serving.http.authentication import add
 
     typer.echo(add(tokens, name, scopes))
     return 0

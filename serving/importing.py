@@ -10,7 +10,7 @@ from typing import Any
 
 from data.errors import InputError
 from data.tables.formats import TABLES
-from data.tables.nearest import unknown
+from data.tables.problems import unknown
 from serving.answering import refuse_others, tell_notes, tell_skipped
 from serving.supply import Importing, supplies
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from data.errors import InputError
-from serving.doors.schemas import ModelAnswer
+from serving.http.schemas import ModelAnswer
 from training.registry.champions import FOREIGN, Address, Located, Version, located
 from training.registry.stored import StoredCard
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from data.ending import end
 from data.families import FAMILIES
 from data.orphans import alone
-from data.places import Places
+from data.paths import Places
 from data.stage import prepare_process
 from data.tables.files import write_text
 from serving.supply import supply

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from data.errors import InputError
 from data.families import FAMILIES
 from data.tables.formats import Format
-from data.tables.nearest import unknown
+from data.tables.problems import unknown
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
     from pydantic import BaseModel
     from typer import Typer
 
-    from serving.doors.bodies import Answered
+    from serving.http.bodies import Answered
 
 #: Options of a command that several families share: by name, as typer takes them; None where not given.
 Options = Mapping[str, Any]

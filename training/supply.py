@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from data.stage import Stage
 
 if TYPE_CHECKING:
-    from training.evaluation.paired import Unseen
+    from training.evaluation.paired_bootstrap import Unseen
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class TrainingSupply:
     tune, train, profile, promote : callable or None
         None where a family has no such stage; dvc.yaml has no such stage then either.
     trusted : tuple of str
-        The types of its own that a stored model may hold; see `training.registry.trusted`.
+        The types of its own that a stored model may hold; see `training.registry.stored`.
     unseen : callable or None
         Returns an `UnseenSupply`; None where states of the project cannot be compared.
     """

@@ -11,7 +11,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from data.families import FAMILIES
-from data.places import Places
+from data.paths import Places
 from data.tables.files import write_text
 
 PAGE = Path("docs/cards.md")

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from training.comparisons.examples import Examples
-from training.comparisons.splits import group_folds
+from training.comparisons.examples import Examples, group_folds
 from training.estimators.catalogue import CATALOGUE
-from training.estimators.guide import Guide
 from training.estimators.pipelines import fail_probability, pipeline
-from training.evaluation.threshold import best_cut
+from training.estimators.preparation import Guide
+from training.evaluation.thresholds import best_cut
 
 FOLDS, INNER = 5, 3
 Floats = NDArray[np.float64]

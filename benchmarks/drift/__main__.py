@@ -18,10 +18,10 @@ from benchmarks.drift.made import NOISE, Circumstances, Projects
 from benchmarks.table import SEED, Table, publish
 from data.comparisons.pair import paired_runs
 from data.comparisons.sides import Sides
-from features.comparisons.offsets.shifts import ASSUMED
+from features.comparisons.between_run_variation import ASSUMED
 from serving.comparisons.compare.weighing import weigh
 from serving.comparisons.model import Judge, load
-from training.comparisons.rules import RULES
+from training.comparisons.family import RULES
 
 Flags = NDArray[np.bool_]
 #: Comparisons of each circumstance and change, and builds at least.

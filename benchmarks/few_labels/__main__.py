@@ -20,10 +20,10 @@ from benchmarks.table import SEED, Table, publish
 from data.comparisons import formats
 from data.comparisons.stages import validate
 from features.comparisons.vectors import columns, featurize
-from serving.pages.charts import sketch
-from serving.pages.marks import Line
+from serving.reports.chart_marks import Line
+from serving.reports.charts import sketch
 from training.comparisons.examples import Examples
-from training.comparisons.labels.few import ENOUGH
+from training.comparisons.few_labels import ENOUGH
 
 SHARED = Path(os.environ.get("PERFJUDGE_SHARED", "../shared/data"))
 SHIPPED = Path("data/raw/measured")

@@ -11,10 +11,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from training.comparisons.examples import Examples
-from training.comparisons.labels.few import FewModel, Learnable, learned
-from training.comparisons.labels.first import UNLABELLED, Pool, next_to_label
-from training.comparisons.splits import group_folds
+from training.comparisons.examples import Examples, group_folds
+from training.comparisons.few_labels import FewModel, Learnable, learned
+from training.comparisons.label_review import UNLABELLED, Pool, next_to_label
 from training.evaluation.metrics import scores
 
 Floats = NDArray[np.float64]

@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.growth.learning import Learnt
 from benchmarks.growth.lessons import LESSONS, NOISE, PAIRS
 from benchmarks.table import SEED, Table, busy, load
-from data.sidebyside import watched
+from data.parallel import watched
 
 COMMAND = "uv run python -m benchmarks.growth"
 TIMES = (1, 10, 100)

@@ -49,10 +49,10 @@ def comparisons(times: int) -> Lesson:
     from training.comparisons.decision import examples_of
     from training.comparisons.examples import Examples, FeatureTable
     from training.comparisons.family import bound
-    from training.comparisons.labels.beside import known_of
+    from training.comparisons.few_labels import known_of
     from training.comparisons.train import Fit, fitted
     from training.comparisons.tune import Classified
-    from training.evaluation.tuned import read_tuned
+    from training.evaluation.search import read_tuned
 
     family = bound()
     table = FeatureTable.read(family.features, family.columns())
@@ -70,7 +70,7 @@ def matrices(times: int) -> Lesson:
     """Return the champion of matrices, its search included."""
     from data.matrices.params import Matrices
     from data.params import load
-    from data.places import Places
+    from data.paths import Places
     from training.matrices.engine.engine import FULL, Engine
     from training.matrices.examples import MatrixExamples
     from training.matrices.schemes import candidates
@@ -93,10 +93,10 @@ def corun(times: int) -> Lesson:
     """Return the champion of static co-runs, with the parameters of its search."""
     from data.corun.params import Corun
     from data.params import load
-    from data.places import Places
+    from data.paths import Places
     from training.corun.estimators.fitting import ImpactTable
     from training.corun.stages import FEATURES, recipe_of
-    from training.evaluation.tuned import Tuned, read_tuned
+    from training.evaluation.search import Tuned, read_tuned
 
     places, table = Places("corun"), ImpactTable.read(FEATURES)
     name = _champion(places.metrics)

@@ -11,8 +11,14 @@ import pandas as pd
 
 from benchmarks.human_labels.judges import Cases, Flags, Worth
 from benchmarks.human_labels.series import VersionedSeries
-from data.comparisons.formats.change_points import ChangePoint, Span, boundaries
-from data.comparisons.formats.sap_hana import BENCHMARK, Annotations, annotations_of
+from data.comparisons.formats.sap_hana import (
+    BENCHMARK,
+    Annotations,
+    ChangePoint,
+    Span,
+    annotations_of,
+    boundaries,
+)
 from data.comparisons.params import LabelRules
 from training.evaluation.metrics import scores
 

@@ -21,10 +21,9 @@ from data.comparisons.sides import Sides
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 from data.params import load
-from data.places import Places
+from data.paths import Places
 from data.stage import BYTECODE
-from data.tables.digest import digest_of
-from data.tables.files import write_text
+from data.tables.files import digest_of, write_text
 from training.comparisons.stored import TrainedModel
 from training.estimators.pipelines import fail_probability
 

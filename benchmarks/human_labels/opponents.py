@@ -16,8 +16,7 @@ import numpy as np
 
 from benchmarks.human_labels.views import Points, Stretch, View, pieces
 from data.errors import InputError
-from data.tables.digest import digest_of
-from data.tables.files import replacing
+from data.tables.files import digest_of, replacing
 
 HERE = Path(__file__).parent
 #: How many versions a script gets at once: an interrupted run goes on behind the last piece.

@@ -1,4 +1,4 @@
-"""The fixed rules of `training.comparisons.rules`, as they are and with a threshold varied."""
+"""The fixed rules of `training.comparisons.family`, as they are and with a threshold varied."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from benchmarks.human_labels.judges import Cases, Judge
 from benchmarks.human_labels.series import Floats
 from benchmarks.table import clocked
 from data.comparisons.sides import Sides
-from training.comparisons import rules
-from training.comparisons.rules import RULES
+from training.comparisons import family
+from training.comparisons.family import RULES
 
 _SHARES = np.geomspace(0.001, 1, 61)
 _P = np.geomspace(0.5, 1e-30, 91)
@@ -41,12 +41,12 @@ class _Varied:
 
 
 _VARIED: Mapping[str, _Varied] = {
-    "median-5": _Varied(rules.median_worse, "share", _SHARES),
-    "mann-whitney-05": _Varied(rules.mann_whitney, "p", _P),
-    "welch-05": _Varied(rules.welch, "p", _P),
-    "asv": _Varied(rules.asv, "share", _SHARES),
-    "perfherder": _Varied(rules.perfherder, "t", _T),
-    "conbench": _Varied(rules.conbench, "z", _T),
+    "median-5": _Varied(family.median_worse, "share", _SHARES),
+    "mann-whitney-05": _Varied(family.mann_whitney, "p", _P),
+    "welch-05": _Varied(family.welch, "p", _P),
+    "asv": _Varied(family.asv, "share", _SHARES),
+    "perfherder": _Varied(family.perfherder, "t", _T),
+    "conbench": _Varied(family.conbench, "z", _T),
 }
 
 

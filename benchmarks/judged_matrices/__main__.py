@@ -26,12 +26,10 @@ from serving.matrices.schemas import MatricesRequest, Matrix, Pair
 from serving.models import ModelRef, Served
 from training.matrices.engine.drivers import Odds
 from training.matrices.engine.engine import FULL, Engine
-from training.matrices.engine.stored import TrainedEngine
-from training.matrices.examples import MatrixExamples
+from training.matrices.engine.stored import EngineRecipe, TrainedEngine
+from training.matrices.examples import MatrixExamples, dealt
 from training.matrices.fitting import FoldPart, parts
-from training.matrices.folds import dealt
 from training.matrices.schemes import Cell
-from training.matrices.training import EngineRecipe
 
 SHIPPED = Path("data/raw/matrices")
 MODELS = ("logistic", "knn", "random-forest", "xgboost")

@@ -29,7 +29,7 @@ from shutil import which
 from benchmarks.pages import NEEDS, PAGES, ResultPage
 from benchmarks.pages.documents import write_documents
 from data.errors import InputError
-from data.places import Places
+from data.paths import Places
 from data.tables.files import write_text
 
 MINUTES = 30

@@ -35,7 +35,7 @@ from benchmarks.cards.__main__ import page as cards
 from benchmarks.pages import PAGES, RESULTS
 from data.errors import InputError
 from data.families import FAMILIES
-from data.places import Places
+from data.paths import Places
 from data.tables.files import write_text
 
 #: Why a block's figures have no source.
@@ -368,7 +368,7 @@ def _percent(value: float, digits: int) -> str:
 
 def _printed(root: Path) -> str:
     """Return the table with which the stage promote of comparisons ends on a fresh clone."""
-    from training.evaluation.opponents import show
+    from training.evaluation.figures import show
 
     metrics = _metrics(root, "comparisons")
     outcome = f"regression-comparison v1 ({metrics['champion']}) is champion: it is the first one"

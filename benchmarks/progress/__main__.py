@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from benchmarks.progress.simulated import SLOWING, sampled, task
 from benchmarks.table import SEED, Table
 from data.corun.tables import CorunTables
-from data.measure.intervals import TIME
+from data.measure.perf_stat import TIME
 from features.corun.rates import Solo, instances
 from serving.corun.online.answer import answer
 from serving.corun.schemas import OnlineAnswer

@@ -15,7 +15,7 @@ import pandas as pd
 
 from benchmarks.promises.splits import ASKED, INNER_FOLDS, PARAMS, Labelled, split
 from benchmarks.table import Table, publish
-from data.sidebyside import Compute, side_by_side
+from data.parallel import Compute, side_by_side
 
 SPLITS = 200
 #: The shares of the operations that are held out.

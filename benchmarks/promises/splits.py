@@ -11,18 +11,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.comparisons.params import Decide
-from data.places import Places
+from data.paths import Places
 from features.comparisons.vectors import columns
 from training.comparisons.decision import below_floor, read_changes
-from training.comparisons.examples import Examples, FeatureTable
-from training.comparisons.held import HeldRows, decision
-from training.comparisons.promises import outcomes
-from training.comparisons.splits import group_folds
+from training.comparisons.examples import Examples, FeatureTable, group_folds
+from training.comparisons.out_of_fold import HeldRows, decision, outcomes
 from training.estimators.catalogue import CATALOGUE
-from training.estimators.guide import Guide
 from training.estimators.pipelines import fail_probability, pipeline
+from training.estimators.preparation import Guide
 from training.evaluation.calibration import calibration_error
-from training.evaluation.threshold import best_cut
+from training.evaluation.thresholds import best_cut
 
 Floats = NDArray[np.float64]
 

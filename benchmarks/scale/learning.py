@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 from benchmarks.table import SEED, clocked
-from data.sidebyside import Compute
+from data.parallel import Compute
 from training.matrices.engine.engine import LARGE
 from training.matrices.pieces.fit import LargeRecipe
 from training.matrices.schemes import Cell

@@ -20,7 +20,7 @@ from urllib.request import urlopen
 
 from benchmarks.serving import Load, comparisons, loaded, running
 from benchmarks.table import Table, busy, load, require_programs
-from training.registry import tracking
+from training.registry import champions
 from training.registry.champions import CHALLENGER, CHAMPION, DIGEST, files_digest
 
 NAME, PLACE = "regression-comparison", "/v1/comparisons/judge"
@@ -34,7 +34,7 @@ CALM = 3.0
 def fill(root: Path) -> None:
     """Make a registry in `root` that has both."""
     os.environ["MLFLOW_TRACKING_URI"] = f"sqlite:///{root / 'mlflow.db'}"
-    store = tracking.client()
+    store = champions.client()
     store.create_registered_model(NAME)
     for alias, model in MODELS.items():
         directory = (Path("models/comparisons") / model).absolute()

@@ -19,8 +19,7 @@ from benchmarks.table import Table, busy, load
 from benchmarks.timelines.results import RULES, DrawnResults
 from data.comparisons.params import Measure
 from data.comparisons.timelines import folders, rules
-from data.comparisons.timelines.chosen import chosen
-from data.comparisons.timelines.measured import MeasuredVersions, measured
+from data.comparisons.timelines.selection import MeasuredVersions, chosen, measured
 from data.tables.problems import Problems
 
 #: Charts that Matplotlib draws, and from which all are reckoned.

@@ -19,9 +19,9 @@ from data.comparisons.formats import sap_hana
 from data.comparisons.formats.sap_hana import SECOND_SPLIT, annotations_of
 from data.comparisons.params import LabelRules
 from data.comparisons.sides import Ints
-from data.comparisons.timelines.chosen import chosen
 from data.comparisons.timelines.rules import RuleSet, TimelineRule
 from data.comparisons.timelines.runs import of_results
+from data.comparisons.timelines.selection import chosen
 from data.tables.problems import Problems
 from serving.comparisons.timelines.assembled import assembled
 from serving.comparisons.timelines.generate import judges

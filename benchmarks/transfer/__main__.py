@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benchmarks.table import SEED, Table, machine
 from benchmarks.transfer.row import TransferRow
-from data.sidebyside import watched
+from data.parallel import watched
 
 COMMAND = "uv run python -m benchmarks.transfer ../shared/data"
 QUESTIONS = ("causes", "devices", "campaigns", "cpus")

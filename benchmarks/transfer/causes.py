@@ -20,8 +20,8 @@ from data.matrices.tables import SIDES, MatrixTables
 from data.matrices.validity import decide
 from data.tables.problems import Problems
 from training.evaluation.metrics import Scores, scores
-from training.matrices.engine.alarms import Alarms
 from training.matrices.engine.engine import FULL, Engine
+from training.matrices.engine.judges import Alarms
 from training.matrices.engine.shape import pruned
 from training.matrices.examples import MatrixExamples
 from training.matrices.fitting import FoldPart, parts_of_causes

@@ -13,7 +13,7 @@ from benchmarks.impact import AHEAD_OF_TIME, table_of
 from benchmarks.transfer.fitted import JUDGES, Question, Rows, errors_of, recipe_of
 from benchmarks.transfer.row import TransferRow
 from data.corun.formats import pitot
-from data.corun.stages import of_engines
+from data.corun.validity import of_engines
 from training.corun.splits import DESIGNS
 
 #: Co-runs on each new device that training sees.

@@ -28,7 +28,7 @@ from benchmarks.trusted.applications import (
     whole,
 )
 from data.fingerprints.params import Profiling
-from data.sidebyside import Compute, side_by_side
+from data.parallel import Compute, side_by_side
 from features.fingerprints.matrix import Measured
 from training.fingerprints.profiles import Profile, profile
 

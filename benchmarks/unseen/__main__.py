@@ -19,11 +19,11 @@ from data.comparisons.sides import Sides
 from data.comparisons.stages import validate
 from data.comparisons.tables import ComparisonTables
 from data.params import load
-from data.places import Places
-from data.tables.written import written
-from training.comparisons.ready import ReadyModel
+from data.paths import Places
+from data.tables.documents import written
+from training.comparisons.stored import ReadyModel
 from training.evaluation.metrics import scores
-from training.evaluation.threshold import best_cut
+from training.evaluation.thresholds import best_cut
 
 COLUMNS = {
     "model": "",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from data.supply import DataSupply
 
 if TYPE_CHECKING:
-    from data.measure.screen import Screen
+    from data.measure.session import Screen
 
 
 def _ingest() -> None:

@@ -9,19 +9,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from data.comparisons import suite as suites
-from data.comparisons.measuring.entries import BuildRun, Trial
-from data.comparisons.measuring.plan import PlannedBuildRun, plan
-from data.comparisons.measuring.reference import Slowdown
-from data.comparisons.measuring.workshop import Workshop
-from data.comparisons.suite import METRICS, Suite, SuiteOperation, Variant
+from data.comparisons.builds import BuildRun, Slowdown, Trial, Workshop
+from data.comparisons.suite import METRICS, PlannedBuildRun, Suite, SuiteOperation, Variant, plan
 from data.comparisons.truth import tables
 from data.errors import InputError
 from data.measure.child import TimedOutError
-from data.measure.disturbance import Disturbance
-from data.measure.journal import Journal
-from data.measure.pinning import Pinned
-from data.measure.screen import Screen
-from data.measure.session import Session
+from data.measure.machine import Disturbance, Pinned
+from data.measure.session import Journal, Screen, Session
 
 #: Pairs of a reference between two looks at whether it is sure.
 MORE_PAIRS = 4

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from data.params import Count, FamilySection, Ingest, Promote, Share
-from data.tables.given import Section
+from data.tables.documents import Section
 
 
 class LabelRules(Section):

@@ -21,7 +21,7 @@ from data.comparisons.sides import HISTORY_VERSIONS, LATER_VERSIONS, Samples, Si
 from data.comparisons.tables import FIVE_NUMBERS, ComparisonTables, units
 from data.comparisons.units import MAX_THREADS
 from data.errors import InputError
-from data.tables.unique_keys import require_unique_keys
+from data.tables.documents import require_unique_keys
 
 
 class Posted(msgspec.Struct, gc=False, forbid_unknown_fields=True):

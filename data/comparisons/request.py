@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, PlainValidator
 from pydantic.config import JsonDict
 
-from data.comparisons.labels.moment import EXAMPLE as EXAMPLE_MOMENT
-from data.comparisons.labels.moment import MOMENT
+from data.comparisons.labels.label_csv import EXAMPLE as EXAMPLE_MOMENT
+from data.comparisons.labels.label_csv import MOMENT
 from data.comparisons.units import MAX_THREADS
-from data.tables.given import AS_WHOLE
+from data.tables.documents import AS_WHOLE
 
 #: What `str.isspace` knows: ``\s`` is another set of letters in every dialect of regular expressions.
 _SPACES = r"\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"

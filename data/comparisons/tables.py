@@ -10,9 +10,8 @@ import pandas as pd
 
 from data.comparisons.units import MAX_THREADS
 from data.errors import InputError
-from data.tables.checks import Rule, one_of
 from data.tables.problems import Problems
-from data.tables.specs import Spec, Tables
+from data.tables.specs import Rule, Spec, Tables, one_of
 
 RESULT_DTYPES = {
     "series_id": "str",

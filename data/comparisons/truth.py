@@ -12,12 +12,11 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from data.comparisons.measuring.entries import BuildRun, Trial
-from data.comparisons.measuring.reference import Slowdown
+from data.comparisons.builds import BuildRun, Slowdown, Trial
 from data.comparisons.suite import METRICS, Suite, SuiteOperation, Variant
 from data.comparisons.tables import ComparisonTables
-from data.measure.journal import Journal
 from data.measure.machine import name
+from data.measure.session import Journal
 from data.tables.files import replacing
 
 BENCHMARK = "perfjudge"

@@ -12,15 +12,13 @@ from itertools import combinations_with_replacement
 from pathlib import Path
 from typing import Any
 
-from data.corun import suite as corun_suite
-from data.corun.run import Counters, TaskRun, beside, together
-from data.corun.suite import CorunSuite
+from data.corun import run as corun_suite
+from data.corun.run import CorunSuite, Counters, TaskRun, beside, together
 from data.corun.tables import AND, CORUNNER, CorunTables
 from data.errors import InputError
 from data.measure import machine, perf_stat
 from data.measure.groups import why_no_groups
-from data.measure.screen import Screen
-from data.measure.session import Session, shuffled
+from data.measure.session import Screen, Session, shuffled
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 from pydantic import Field
 
 from data.params import Count, FamilySection, Ingest, Promote, Share
-from data.tables.given import Section
+from data.tables.documents import Section
 
 Design = Literal["random", "pairs", "pairs-on-machine", "tasks", "machines"]
 

@@ -10,16 +10,14 @@ from pathlib import Path
 
 import pandas as pd
 
-from data.corun import suite as corun_suite
+from data.corun import run as corun_suite
 from data.corun.collect import counting, processors
-from data.corun.run import TaskRun, beside, together
-from data.corun.suite import CorunSuite
+from data.corun.run import CorunSuite, TaskRun, beside, together
 from data.corun.tables import AND
 from data.errors import InputError
 from data.measure import machine
 from data.measure.child import TimedOutError, TimeLimits, end_in_good_order
-from data.measure.screen import Screen
-from data.measure.session import quietest, shuffled
+from data.measure.session import Screen, quietest, shuffled
 from data.tables.files import replacing, write_json
 from data.tables.specs import typed
 

@@ -11,17 +11,109 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
+from pydantic import Field
 
-from data.corun import events
-from data.corun.suite import CorunTask
+from data.corun.tables import AND
+from data.errors import InputError
+from data.measure import kernel_counts
 from data.measure.child import Child, TimedOutError, TimeLimits
-from data.measure.disturbance import Disturbance
 from data.measure.groups import Group
+from data.measure.kernel_counts import CPU_TIMES, ProcessTree
+from data.measure.machine import Disturbance
 from data.measure.perf_stat import Counting
-from data.measure.process_counts import ProcessTree
+from data.measure.suite import Count, CountedSuite, Operation, command_of, typed, unique
+from data.tables.files import yaml_content
+
+INTERRUPTS = ("LOC", "RES", "CAL", "TLB")
+SOFTIRQS = ("TIMER", "SCHED", "RCU", "HRTIMER", "BLOCK", "NET_RX")
+VMSTAT = (
+    *("pgpgin", "pgpgout", "pgfree", "pgactivate", "pgdeactivate", "pgfault", "pgmajfault", "pgreuse"),
+    *("nr_dirtied", "nr_written", "numa_hit", "thp_fault_alloc", "thp_split_pmd", "unevictable_pgs_culled"),
+)
+#: Events by what the kernel's counts are called.
+EVENTS = {
+    **{f"cpu.{kind}": f"cpu-{kind}-ms" for kind in CPU_TIMES},
+    **{f"stat.{name}": f"system-{name}" for name in ("intr", "ctxt", "processes")},
+    **{f"irq.cpu.{name}": f"cpu-interrupts-{name}" for name in INTERRUPTS},
+    **{f"softirq.cpu.{name}": f"cpu-softirqs-{name}" for name in SOFTIRQS},
+    **{f"vmstat.{name}": f"system-{name.replace('_', '-')}" for name in VMSTAT},
+}
+
+
+def kernel_event_counts(tree: ProcessTree, cpu: int, group: Group | None) -> dict[str, float]:
+    """Return all counts so far of a program that is pinned to processor `cpu`."""
+    own = {f"process-{name.replace('_', '-')}": count for name, count in tree.counts().items()}
+    grouped = group.counts() if group is not None else {}
+    return own | {f"group-{name.replace('_', '-')}": count for name, count in grouped.items()} | machine(cpu)
+
+
+def machine(cpu: int) -> dict[str, float]:
+    """Return the counts of processor `cpu` and of the whole machine so far."""
+    counted = kernel_counts.processor_counts(cpu) | kernel_counts.interrupts(cpu)
+    memory = kernel_counts.vmstat()
+    # a measurement may itself be nice
+    counted["cpu.user"] += counted.pop("cpu.nice")
+    allocated = sum(count for name, count in memory.items() if name.startswith("vmstat.pgalloc_"))
+    return _events(counted) | {"system-pgalloc": allocated} | _events(memory)
+
+
+def _events(counted: dict[str, float]) -> dict[str, float]:
+    return {EVENTS[name]: count for name, count in counted.items() if name in EVENTS}
+
+
+#: Seconds after which stress-ng would end with its work undone; the run has been given up long before.
+UNENDING = 86400
+
+
+class CorunTask(Operation):
+    """A program with a fixed amount of work.
+
+    It is a stressor of stress-ng with ``work`` bogo operations, ``work`` units of one of
+    `data.measure.workloads`, or any other ``command``. The ``group`` says what it is like.
+    """
+
+    work: Count = 1
+    command: tuple[str, ...] = ()
+
+    def words(self, report: Path) -> list[str]:
+        """Return the command; what it writes goes to `report` and beside it."""
+        return list(self.command) or command_of(self, self.work, 1, report, UNENDING)
+
+
+class CorunSuite(CountedSuite):
+    """A measurement of co-runs.
+
+    Each of the ``tasks`` runs alone ``solo`` times, and every combination of ``together`` of them, a task
+    with itself included, runs on as many processors at once. ``repeat`` combinations, drawn by ``seed``, are
+    measured again.
+    """
+
+    kind: Literal["corun"]
+    together: Annotated[int, Field(ge=2)] = 2
+    solo: Count = 5
+    repeat: Annotated[int, Field(ge=0)] = 0
+    events: Annotated[tuple[str, ...], Field(min_length=1)]
+    tasks: Annotated[tuple[CorunTask, ...], Field(min_length=1)]
+
+
+def load(path: Path) -> CorunSuite:
+    """Read and validate a suite; InputError naming file, key and value."""
+    suite = typed(CorunSuite, yaml_content(path), path)
+    for task in suite.tasks:
+        place = f'task "{task.name}"'
+        given = [kind for kind in ("stressor", "workload", "command") if getattr(task, kind)]
+        if len(given) != 1:
+            raise InputError("names a stressor, a workload or a command, one of them", file=path, place=place)
+        if AND in task.name:
+            raise InputError(f'must be without "{AND}", which joins names', file=path, place=place)
+    unique([task.name for task in suite.tasks], "task", path)
+    unique(suite.events, "event", path)
+    return suite
+
 
 #: Starts a program stopped: it is pinned and watched before it begins.
 STOPPED = ("sh", "-c", 'kill -STOP $$; exec "$@"', "sh")
@@ -190,7 +282,7 @@ class _Watched:
 
     def look(self, now: float) -> None:
         seconds = now - self._begin
-        counts = events.counts(self._tree, self.program.cpu, self._group)
+        counts = kernel_event_counts(self._tree, self.program.cpu, self._group)
         if self._looks:
             self._resident += (seconds - self._looks[-1][0]) * self._tree.resident_mebibytes
         self._looks.append((seconds, counts | {RESIDENT: self._resident}))
@@ -234,7 +326,7 @@ def intervals(looks: pd.DataFrame, perf: pd.DataFrame) -> pd.DataFrame:
     looks : DataFrame
         Counts so far, by seconds since the start.
     perf : DataFrame
-        As `data.measure.intervals.read` returns it; its intervals go to those that end nearest.
+        As `data.measure.perf_stat.read` returns it; its intervals go to those that end nearest.
 
     Returns
     -------

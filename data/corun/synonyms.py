@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from data.tables.nearest import nearest
+from data.tables.problems import nearest
 
 #: Other names of events, by the one that perf lists first. Of raw codes, those that a kernel has no name for.
 SYNONYMS: Mapping[str, tuple[str, ...]] = {

@@ -10,9 +10,8 @@ from typing import ClassVar, Self
 import numpy as np
 import pandas as pd
 
-from data.tables.blanks import UNCOUNTED
-from data.tables.checks import Rule, named, one_of, positive
-from data.tables.specs import Spec, Tables, text, typed
+from data.tables.cells import UNCOUNTED
+from data.tables.specs import Rule, Spec, Tables, named, one_of, positive, text, typed
 
 TASK_DTYPES = text("task", "family", "machine") | {"solo_seconds": "float64", "repetition": "int64"}
 PAIR_DTYPES = text("task", "corunner_1", "machine") | {"corun_seconds": "float64", "repetition": "int64"}

@@ -9,15 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
+from data.fingerprints import constraints as constrained
 from data.fingerprints import stress_ng
 from data.fingerprints import suite as fingerprint_suite
-from data.fingerprints.constrained import collect as constrained
 from data.fingerprints.stress_ng import PlannedStressor, Rate
 from data.fingerprints.suite import THREADS, FingerprintSuite
 from data.fingerprints.tables import FingerprintTables
 from data.measure import machine
-from data.measure.screen import Screen
-from data.measure.session import Session, shuffled
+from data.measure.session import Screen, Session, shuffled
 
 
 def plan(suite: FingerprintSuite, stressors: frozenset[str]) -> list[PlannedStressor]:

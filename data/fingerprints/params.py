@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 from pydantic import Field
 
 from data.params import Count, FamilySection, Ingest, Share
-from data.tables.given import Section
+from data.tables.documents import Section
 
 Entry = Literal["ensemble", "forest", "seed", "median"]
 

@@ -13,7 +13,7 @@ import yaml
 
 from data.fingerprints.suite import FingerprintSuite
 from data.measure.child import Finished, TimedOutError, execute, shortened
-from data.measure.disturbance import Disturbance
+from data.measure.machine import Disturbance
 
 #: Seconds that a stressor may take to start and to end beyond the time it is given, before it is killed.
 PATIENCE = 60.0

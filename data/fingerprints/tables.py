@@ -8,9 +8,27 @@ from typing import ClassVar
 import pandas as pd
 
 from data.errors import InputError
-from data.tables.checks import Rule, named, one_of, positive
 from data.tables.problems import Problems
-from data.tables.specs import Spec, Tables, text
+from data.tables.specs import Rule, Spec, Tables, named, one_of, positive, text
+
+CPU, CACHE, MEMORY, VM = "CPU", "Cache", "Mem", "VM"
+_NAMES = {
+    (CPU,): "af-alg brk cpu crypt longjmp nop opcode",
+    (CACHE,): "cache icache",
+    (MEMORY,): "full memcpy mincore null oom-pipe resources rmap zero",
+    (VM,): "bigheap mmap mremap msync shm shm-sysv vm-splice",
+    (CPU, CACHE): "vecmath",
+    (CPU, MEMORY): "atomic numa stream",
+    (CACHE, MEMORY): "lockbus",
+    (MEMORY, VM): "remap stack stackmmap vm vm-rw",
+    (CPU, CACHE, MEMORY): "bsearch heapsort hsearch lsearch matrix qsort str tsearch",
+    (CACHE, MEMORY, VM): "malloc",
+}
+#: Categories by stressor, in the order of the table.
+CATEGORIES: dict[str, tuple[str, ...]] = dict(
+    sorted((name, kinds) for kinds, names in _NAMES.items() for name in names.split())
+)
+
 
 _RATE = {"threads": "int64", "repetition": "int64", "bogo_ops_per_second": "float64"}
 _VALUE = {"repetition": "int64", "value": "float64"}

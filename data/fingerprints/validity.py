@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 
+from data import stages
 from data.errors import InputError
+from data.fingerprints.formats import SOURCES
+from data.fingerprints.params import Fingerprints
 from data.fingerprints.tables import FingerprintTables
 from data.tables.decisions import KEPT, WARNINGS, Decisions, by, lacking, said
+from data.tables.formats import Reading
+from data.tables.problems import Problems
 from data.tables.specs import Spec
 
 #: Machines that anything can be learned from at all.
@@ -198,3 +204,17 @@ def _warnings(tables: FingerprintTables, left: pd.Index) -> Iterator[str]:
             below, above = ascending[steps.argmax() : steps.argmax() + 2]
             gap = f"no value between {below:g} and {above:g}"
             yield f'application "{application}" has {gap}: are these of one unit?'
+
+
+def ingest(section: Fingerprints) -> Reading[FingerprintTables]:
+    """Read the fingerprints that params.yaml names."""
+    return stages.named(SOURCES, section.ingest)
+
+
+def validate(tables: FingerprintTables, section: Fingerprints) -> FingerprintDecisions:
+    """Say what can be learned from; an InputError if a table is wrong, or too little is left."""
+    return decide(tables.without_flaws(Problems()), section.checks.missing)
+
+
+ingest_stage = partial(stages.ingest, Fingerprints, ingest)
+validate_stage = partial(stages.validate, Fingerprints, FingerprintTables, validate)

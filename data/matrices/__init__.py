@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 from data.supply import DataSupply
 
 if TYPE_CHECKING:
-    from data.measure.screen import Screen
+    from data.measure.session import Screen
 
 
 def _ingest() -> None:
-    from data.matrices.stages import ingest_stage
+    from data.matrices.validity import ingest_stage
 
     ingest_stage()
 
 
 def _validate() -> None:
-    from data.matrices.stages import validate_stage
+    from data.matrices.validity import validate_stage
 
     validate_stage()
 

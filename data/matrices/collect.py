@@ -14,8 +14,8 @@ from pathlib import Path
 import pandas as pd
 
 from data.matrices import rates as matrix_rates
+from data.matrices import schema
 from data.matrices import suite as matrix_suite
-from data.matrices import summaries
 from data.matrices.defects import DEFECTS
 from data.matrices.planning import PlannedRun, order, plan
 from data.matrices.programs import Work
@@ -23,8 +23,7 @@ from data.matrices.run import Bench, Order, Outcome, calibrate
 from data.matrices.suite import EQUAL_TIME, MatrixSuite
 from data.matrices.tables import SIDES, SUMMARY, MatrixTables
 from data.measure import machine, perf_stat
-from data.measure.screen import Screen
-from data.measure.session import Session
+from data.measure.session import Screen, Session
 
 #: Seconds that each cost is calibrated from.
 CALIBRATION = 0.1
@@ -173,8 +172,8 @@ def tables(suite: MatrixSuite, entries: Sequence[MeasuredRun], name: str) -> Mat
     metrics = [
         {
             "metric": metric,
-            "unit": summaries.UNITS.get(metric) or matrix_rates.unit(metric),
-            "signed": matrix_rates.signed(metric) or metric == summaries.CPU_OTHERS,
+            "unit": schema.UNITS.get(metric) or matrix_rates.unit(metric),
+            "signed": matrix_rates.signed(metric) or metric == schema.CPU_OTHERS,
         }
         for metric in values.columns
     ]
@@ -189,10 +188,10 @@ def _values(entries: Sequence[MeasuredRun]) -> pd.DataFrame:
     none = dict.fromkeys((name for entry in entries for name in entry.metrics), 0.0)
     raw = pd.DataFrame([{**none, **entry.metrics} for entry in entries], dtype="float64")
     measured = {
-        summaries.ELAPSED: [float(f"{entry.elapsed:.6g}") for entry in entries],
-        summaries.TRANSACTIONS: [float(entry.transactions) for entry in entries],
+        schema.ELAPSED: [float(f"{entry.elapsed:.6g}") for entry in entries],
+        schema.TRANSACTIONS: [float(entry.transactions) for entry in entries],
     }
-    rolled = summaries.rolled_up(raw.assign(**measured))
+    rolled = schema.rolled_up(raw.assign(**measured))
     return rolled[[name for name in rolled if name.startswith(SUMMARY) or varies(rolled[name])]]
 
 
@@ -264,7 +263,7 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
             measure(session, suite, plan(suite, causes, kinds), run=bench.run, cost=cost)
     entries = session.journal.entries
     made = tables(suite, entries, machine.name())
-    busy = made.runs[summaries.CPU_OTHERS].dropna()
+    busy = made.runs[schema.CPU_OTHERS].dropna()
     others_busy = round(float(busy.median()), 1) if len(busy) else None
     foreign = sorted(entry.foreign for entry in entries)
     return session.end(suite, made, lacking=lacking, foreign=foreign, others_busy=others_busy)

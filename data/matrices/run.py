@@ -19,9 +19,8 @@ from data.measure import kernel_counts
 from data.measure.child import Talking, TimedOutError, TimeLimits, execute
 from data.measure.groups import Group, why_no_groups
 from data.measure.interventions import Competition, Quota
+from data.measure.kernel_counts import Program, descendants
 from data.measure.perf_stat import Counting
-from data.measure.proc import descendants
-from data.measure.process_counts import Program
 
 #: Of our programs in Python.
 ENVIRONMENT = {"PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONHASHSEED": "0"}

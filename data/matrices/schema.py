@@ -3,19 +3,96 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.matrices.summaries import ELAPSED
-from data.matrices.tables import MatrixTables
+from data.matrices.tables import SUMMARY, MatrixTables
+
+ELAPSED = f"{SUMMARY}elapsed"
+TRANSACTIONS = f"{SUMMARY}transactions"
+CPU_OTHERS = f"{SUMMARY}cpu_others"
+
+
+@dataclass(frozen=True)
+class Formula:
+    """How a summary metric is rolled up: ``of`` gets the raw metrics and the two that are measured."""
+
+    unit: str
+    of: Callable[[pd.DataFrame], pd.Series]
+
+
+def _sum(*names: str) -> Callable[[pd.DataFrame], pd.Series]:
+    return lambda runs: runs[list(names)].sum(axis="columns", skipna=False)
+
+
+BUSY = ("user", "nice", "system", "irq", "softirq")
+PROCESSOR_TIMES = (*BUSY, "idle", "iowait", "steal")
+
+
+def _share(place: str, less: str | None = None) -> Callable[[pd.DataFrame], pd.Series]:
+    def share(runs: pd.DataFrame) -> pd.Series:
+        busy, all_of = (
+            _sum(*(f"{place}.{kind}" for kind in kinds))(runs) for kinds in (BUSY, PROCESSOR_TIMES)
+        )
+        return 100 * (busy - runs[less] if less else busy) / all_of
+
+    return share
+
+
+FORMULAS: dict[str, Formula] = {
+    f"{SUMMARY}throughput": Formula("1/s", lambda runs: runs[TRANSACTIONS] / runs[ELAPSED]),
+    # of the processor that the program runs on
+    f"{SUMMARY}cpu": Formula("%", _share("cpu")),
+    CPU_OTHERS: Formula("%", _share("stat", less="process.busy")),
+}
+#: Those that are sums of raw metrics, with their units.
+SUMS = {
+    "kernel_path": ("ms/txn", "process.system"),
+    "user_path": ("ms/txn", "process.user"),
+    # runnable without a processor
+    "queueing": ("ms/txn", "process.wait"),
+    "switches": ("1/txn", "process.voluntary_switches", "process.involuntary_switches"),
+    "faults": ("1/txn", "process.minor_faults", "process.major_faults"),
+    "resident": ("MiB", "process.resident"),
+    "io_calls": ("1/txn", "process.read_calls", "process.write_calls"),
+    "io_volume": ("KiB/txn", "process.read_volume", "process.write_volume"),
+    "disk_requests": ("1/s", "disk.reads", "disk.writes", "disk.flushes"),
+    "disk_volume": ("KiB/s", "disk.read_volume", "disk.write_volume"),
+    # over all interfaces
+    "messages": ("1/s", "net.rx_packets", "net.tx_packets"),
+    "interrupts": ("1/s", "stat.intr"),
+}
+FORMULAS |= {f"{SUMMARY}{name}": Formula(unit, _sum(*of)) for name, (unit, *of) in SUMS.items()}
+UNITS = {ELAPSED: "s", TRANSACTIONS: "1"} | {name: formula.unit for name, formula in FORMULAS.items()}
+
+
+def rolled_up(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return `runs` with all summary metrics, the raw ones first.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        One row per run: raw metrics, ``summary_elapsed`` and ``summary_transactions``.
+    """
+    known: dict[str, pd.Series] = {}
+    for name, formula in FORMULAS.items():
+        try:
+            known[name] = formula.of(runs)
+        except KeyError:
+            known[name] = pd.Series(float("nan"), runs.index)
+    raw = runs.drop(columns=[ELAPSED, TRANSACTIONS])
+    measured = runs[[ELAPSED, TRANSACTIONS]]
+    return pd.concat([raw, measured, pd.DataFrame(known, index=runs.index)], axis="columns")
+
 
 #: Where nobody says whether a metric may be negative, it may if this share of its values is.
 SIGNED_SHARE = 0.05
 #: Percent, and how much more a share may be because clocks are read one after the other.
-ALL, OVER = 100.0, 5.0
+WHOLE_SHARE, OVER = 100.0, 5.0
 #: No count is larger, and squares and ratios of what is smaller are finite.
 LARGEST = 1e100
 RULE_DTYPES = {"run_id": "str", "metric": "str", "rule": "str", "value": "float64"}
@@ -33,7 +110,7 @@ POSSIBLE: dict[str, Callable[[Cells], NDArray[np.bool_]]] = {
         ~np.isfinite(cells["value"]) | (np.abs(cells["value"]) <= LARGEST)
     ),
     "0 or more": lambda cells: cells["signed"] | ~(cells["value"] < 0),
-    "100 % at most": lambda cells: ~cells["share"] | ~(cells["value"] > ALL + OVER),
+    "100 % at most": lambda cells: ~cells["share"] | ~(cells["value"] > WHOLE_SHARE + OVER),
     "above 0": lambda cells: ~cells["clock"] | ~(cells["value"] <= 0),
 }
 
@@ -61,7 +138,7 @@ def odd(tables: MatrixTables) -> NDArray[np.bool_]:
     """Say which numbers may break a rule, shape (n_runs, n_metrics); most cannot, and rules are slow."""
     values, (share, clock, may_be_negative) = tables.numbers(tables.all_metrics), _kinds(tables)
     found = (values < 0) & ~may_be_negative
-    found |= (np.abs(values) > LARGEST) | (share & (values > ALL)) | (clock & (values <= 0))
+    found |= (np.abs(values) > LARGEST) | (share & (values > WHOLE_SHARE)) | (clock & (values <= 0))
     if np.isnan(values[:, clock]).any():
         found |= clock & np.isnan(values) & _timed(tables.runs)[:, None]
     return np.asarray(found)

@@ -14,9 +14,9 @@ from data.errors import InputError
 from data.matrices.defects import DEFECTS, STANDING
 from data.matrices.workloads import WORKLOADS
 from data.measure.suite import Count, CountedSuite, typed, unique
+from data.tables.documents import Section
 from data.tables.files import yaml_content
-from data.tables.given import Section
-from data.tables.nearest import unknown
+from data.tables.problems import unknown
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0, le=5)]

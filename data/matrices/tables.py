@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -13,11 +14,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.errors import InputError
-from data.matrices.limits import MOST_METRICS, RUN_FLAGS, RUN_TEXTS
-from data.tables.checks import named, one_of
 from data.tables.parquet import opened
 from data.tables.problems import Problems
-from data.tables.specs import Spec, Tables, as_number, text, typed
+from data.tables.specs import Spec, Tables, as_number, named, one_of, text, typed
+
+#: More metrics than this are no measurement: the seed's systems have 165 to 278 (seed 001, table 1).
+MOST_METRICS = 10_000
+#: What says which run it is, and what was judged of it.
+RUN_TEXTS = ("run_id", "workload", "group", "version", "machine", "side", "pair_id")
+RUN_FLAGS = ("valid", "abnormal")
+
 
 RUN_DTYPES = {**text(*RUN_TEXTS), **dict.fromkeys(RUN_FLAGS, "boolean")}
 CAUSE_DTYPES = {"run_id": "str", "cause": "str", "cause_size": "float64", "invalid_kind": "str"}
@@ -369,3 +375,51 @@ def _require_one_unit(metrics: pd.DataFrame) -> None:
         name = twice["metric"].iloc[0]
         found = " and ".join(f'"{unit}"' for unit in twice.loc[twice["metric"] == name, "unit"])
         raise InputError(f"comes in the units {found}; expected one", place=f'metric "{name}"')
+
+
+#: How many workloads are named where none matches.
+SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which workloads are wanted.
+
+    Attributes
+    ----------
+    only, without : sequence of str
+        Patterns of the shell such as ``* CPU Saturation *``: a workload is chosen if it matches one of
+        `only`, where there are any, and none of `without`.
+    """
+
+    only: Sequence[str] = ()
+    without: Sequence[str] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.only or self.without)
+
+    def of(self, tables: MatrixTables) -> MatrixTables:
+        """Return the tables of the workloads that are chosen.
+
+        Raises
+        ------
+        InputError
+            If a pattern matches none, or no workload is left.
+        """
+        names = tables.runs["workload"].drop_duplicates().tolist()
+        matches = {
+            pattern: {name for name in names if fnmatchcase(name, pattern)}
+            for pattern in (*self.only, *self.without)
+        }
+        for pattern, found in matches.items():
+            if not found:
+                more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+                there = ", ".join(f'"{name}"' for name in names[:SHOWN])
+                raise InputError(f'"{pattern}" matches no workload; there are {there}{more}')
+        only = set[str]().union(*map(matches.__getitem__, self.only)) if self.only else set(names)
+        wanted = tables.runs["workload"].isin(only.difference(*map(matches.__getitem__, self.without)))
+        # both sides of a pair, which may be of two workloads
+        chosen = wanted.groupby(tables.runs["pair_id"]).transform("all").to_numpy(bool)
+        if not chosen.any():
+            raise InputError("no workload is left; what is left out is all that is chosen")
+        return tables.of_runs(chosen)

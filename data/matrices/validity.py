@@ -5,19 +5,74 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from data import stages
 from data.errors import InputError
-from data.matrices.schema import LARGEST, impossible, odd
-from data.matrices.summaries import TRANSACTIONS
+from data.matrices.formats import SOURCES
+from data.matrices.params import Matrices
+from data.matrices.schema import LARGEST, TRANSACTIONS, impossible, odd
 from data.matrices.tables import SIDES, MatrixTables, RunPlaces
 from data.tables.decisions import KEPT, WARNINGS, Decisions, by, reasons
+from data.tables.formats import Reading
+from data.tables.problems import Problems
 from data.tables.specs import Spec, typed
-from data.tables.stacks import middle, stacks
+
+Floats = NDArray[np.float64]
+Whole = NDArray[np.intp]
+
+
+def stacks(place: Whole, places: int) -> Iterator[tuple[Whole, Whole]]:
+    """Yield places with the same number of rows, and these rows.
+
+    Parameters
+    ----------
+    place : ndarray of shape (n_rows,)
+        Where each row belongs, from 0 to `places`, exclusive.
+    places : int
+
+    Yields
+    ------
+    here : ndarray of shape (n_here,)
+        Places, rising; those without rows are left out.
+    rows : ndarray of shape (n_here, size)
+        Their rows, in their order.
+    """
+    order, sizes = np.argsort(place, kind="stable"), np.bincount(place, minlength=places)
+    starts = np.cumsum(sizes) - sizes
+    for size in np.unique(sizes[sizes > 0]):
+        here = np.flatnonzero(sizes == size)
+        yield here, order[starts[here][:, None] + np.arange(size)]
+
+
+def middle(rows: Floats) -> tuple[Floats, Whole]:
+    """Return the median along the second axis, NaN apart, and how many values there are.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_places, size, n_columns)
+        Rising along the second axis, NaN last, as ``np.sort`` leaves them.
+
+    Returns
+    -------
+    middle, count : ndarray of shape (n_places, n_columns)
+        The median is NaN where there is no value.
+    """
+    size = rows.shape[1]
+    count = size - np.isnan(rows).sum(axis=1)
+    if (count == size).all():
+        return (rows[:, (size - 1) // 2] + rows[:, size // 2]) / 2, count
+    low, high = (
+        np.take_along_axis(rows, place[:, None], axis=1)[:, 0]
+        for place in (np.maximum(count - 1, 0) // 2, np.minimum(count // 2, size - 1))
+    )
+    return (low + high) / 2, count
+
 
 #: A baseline needs as many runs, or nothing is known of how much runs differ by themselves.
 BASELINE_RUNS = 2
@@ -271,3 +326,17 @@ def unit_changes(tables: MatrixTables, metrics: list[str]) -> pd.DataFrame:
             "ratio": ratio[rows, columns],
         }
     )
+
+
+def ingest(section: Matrices) -> Reading[MatrixTables]:
+    """Read the matrices that params.yaml names."""
+    return stages.named(SOURCES, section.ingest)
+
+
+def validate(tables: MatrixTables, section: Matrices) -> MatrixDecisions:
+    """Say what can be learned from; an InputError if a table is wrong, or too little is left."""
+    return decide(tables.without_flaws(Problems()), section.checks.missing)
+
+
+ingest_stage = partial(stages.ingest, Matrices, ingest)
+validate_stage = partial(stages.validate, Matrices, MatrixTables, validate)

@@ -14,7 +14,16 @@ from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar
 
-from data.measure.proc import PRESSURES, PROC, children, descendants, is_running, lines, pressure, rows
+from data.measure.kernel_counts import (
+    PRESSURES,
+    PROC,
+    children,
+    descendants,
+    is_running,
+    lines,
+    pressure,
+    rows,
+)
 
 _PROCESSES, _KILL, _EVENTS = "cgroup.procs", "cgroup.kill", "cgroup.events"
 #: Seconds between two looks at processes that are ending.

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from data.measure.child import Talking
 from data.measure.groups import remove_abandoned, remove_group
-from data.measure.process_counts import own_seconds
-from data.measure.programs import WORKLOADS
+from data.measure.kernel_counts import own_seconds
+from data.measure.suite import WORKLOADS
 
 #: Control group period: short beside a repetition, so that a quota slows evenly.
 PERIOD_MICROSECONDS = 10_000

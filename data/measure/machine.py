@@ -4,11 +4,117 @@ from __future__ import annotations
 
 import os
 import platform
+import resource
+import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from data.errors import InputError
 from data.measure.child import execute
+from data.measure.kernel_counts import CPU_TIMES, PROC, TICKS_PER_SECOND, rows
+
+
+class Disturbance:
+    """Processor time of the whole machine, or of one processor, less what the measurement itself used.
+
+    Parameters
+    ----------
+    ours : float
+        Processor seconds that programs of the measurement which still run have used at the start.
+    processor : int, optional
+        The one that the measurement is pinned to.
+    """
+
+    def __init__(self, ours: float = 0.0, processor: int | None = None) -> None:
+        self._line = "cpu" if processor is None else f"cpu{processor}"
+        self._processors = (os.cpu_count() or 1) if processor is None else 1
+        self._begin = time.perf_counter()
+        self._busy = _busy_seconds(self._line)
+        self._ours = _own_seconds() + ours
+
+    def share(self, ours: float = 0.0) -> float:
+        """Return the share of these processors that others used since the start, from 0 to 1."""
+        elapsed = time.perf_counter() - self._begin
+        foreign = (_busy_seconds(self._line) - self._busy) - (_own_seconds() + ours - self._ours)
+        return max(0.0, foreign) / (elapsed * self._processors)
+
+
+def _busy_seconds(line: str) -> float:
+    """Return what is not idle of a line of the statistics: the machine, or a processor, since it started."""
+    words = next(words for name, words in rows(PROC / "stat") if name == line)
+    times = dict(zip(CPU_TIMES, map(int, words), strict=False))
+    return (sum(times.values()) - times["idle"] - times["iowait"]) / TICKS_PER_SECOND
+
+
+def _own_seconds() -> float:
+    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+AUTOGROUP = Path("/proc/self/autogroup")
+
+
+class Pinned:
+    """While the block runs, this process and what it starts run on one processor, at a priority.
+
+    Parameters
+    ----------
+    processor : int or None
+        None = where the kernel likes.
+    nice : int or None
+        As ``nice`` takes it: -20 comes before all others; None = as it is.
+
+    Attributes
+    ----------
+    settings : dict
+        What became of it: the processor, the niceness, and why not, where we may not.
+    """
+
+    def __init__(self, processor: int | None, nice: int | None) -> None:
+        self._processor, self._nice = processor, nice
+        self._before = os.sched_getaffinity(0), os.nice(0), _session()
+        self.settings: dict[str, str] = {}
+
+    def __enter__(self) -> Self:
+        self.settings["processor"] = "any"
+        if self._processor is not None:
+            try:
+                os.sched_setaffinity(0, {self._processor})
+                self.settings["processor"] = str(self._processor)
+            except OSError as exc:
+                self.settings["processor"] += f": {self._processor} is not to be had ({exc})"
+        self.settings["nice"] = str(os.nice(0))
+        if self._nice is not None:
+            try:
+                _prefer(self._nice, None if self._before[2] is None else self._nice)
+                self.settings["nice"] = str(self._nice)
+            except OSError as exc:
+                self.settings["nice"] += f": {self._nice} is not allowed ({exc})"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        affinity, nice, session = self._before
+        os.sched_setaffinity(0, affinity)
+        if self._nice is not None:
+            # who has become nicer may not be allowed to go back
+            with suppress(OSError):
+                _prefer(nice, session)
+
+
+def _session() -> int | None:
+    """Return the niceness of our session where sessions are groups to the scheduler, otherwise None."""
+    # kernels without such groups lack the file; a process without a group reads nothing in it
+    said = AUTOGROUP.read_text().split() if AUTOGROUP.exists() else []
+    return int(said[-1]) if said else None
+
+
+def _prefer(nice: int, session: int | None) -> None:
+    os.setpriority(os.PRIO_PROCESS, 0, nice)
+    # where sessions are groups, niceness counts inside them only
+    if session is not None:
+        AUTOGROUP.write_text(str(session))
 
 
 def settings() -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
@@ -9,7 +10,7 @@ from typing import Annotated, Any, ClassVar, TypeVar
 from pydantic import Field, ValidationError
 
 from data.errors import InputError
-from data.tables.given import Section, said
+from data.tables.documents import Section, said
 
 Count = Annotated[int, Field(ge=1)]
 Kind = TypeVar("Kind", bound=Section)
@@ -82,3 +83,23 @@ def unique(names: Sequence[str], what: str, path: Path) -> None:
     for name in names:
         if names.count(name) > 1:
             raise InputError("stands twice", file=path, place=f'{what} "{name}"')
+
+
+WORKLOADS = Path(__file__).with_name("workloads.py")
+
+
+def command_of(operation: Operation, work: int, threads: int, report: Path, limit: int = 60) -> list[str]:
+    """Return the command that does `work` units (bogo operations of a stressor) of `operation`.
+
+    stress-ng writes its metrics to `report` and temporary files beside it, and ends after `limit` seconds
+    whatever it has done.
+    """
+    if operation.stressor is None:
+        return [sys.executable, "-I", "-S", str(WORKLOADS), str(operation.workload), str(work), str(threads)]
+    stressor = f"--{operation.stressor}"
+    return [
+        *("stress-ng", stressor, str(threads), f"{stressor}-ops", str(work)),
+        *operation.options,
+        *("--metrics-brief", "--yaml", str(report), "--temp-path", str(report.parent)),
+        *("--no-rand-seed", "--timeout", str(limit)),
+    ]

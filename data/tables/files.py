@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import sys
@@ -12,6 +13,28 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from data.errors import InputError
+
+_AT_ONCE = 2**20
+
+
+def digest_of(*paths: Path) -> str:
+    """Return the SHA-256 of these files, one after another.
+
+    Raises
+    ------
+    InputError
+        If one of them is missing.
+    """
+    digest = hashlib.sha256()
+    for path in paths:
+        try:
+            with path.open("rb") as file:
+                while piece := file.read(_AT_ONCE):
+                    digest.update(piece)
+        except OSError as exc:
+            raise InputError(exc.strerror or "cannot be read", file=path) from exc
+    return digest.hexdigest()
+
 
 T = TypeVar("T")
 #: JSON that is larger, in bytes, belongs in tables or XML.
@@ -94,7 +117,7 @@ def read_json(path: Path, model: type[T]) -> T:
     """
     from pydantic import TypeAdapter, ValidationError
 
-    from data.tables.given import said
+    from data.tables.documents import said
 
     try:
         return TypeAdapter(model).validate_python(content_of(path))
@@ -154,7 +177,7 @@ def json_content(text: str) -> Any:
             raise ValueError(f"a number has more than {sys.get_int_max_str_digits()} digits") from exc
         raise
     # programs that are measured import this module without any package
-    from data.tables.unique_keys import require_unique_keys
+    from data.tables.documents import require_unique_keys
 
     require_unique_keys(text.encode("utf-8", "surrogatepass"))
     return content
@@ -167,7 +190,7 @@ def yaml_content(path: Path, loader: type[Any] | None = None) -> Any:
     ----------
     path : Path
     loader : type, optional
-        `SafeLoader` (the default) or `TextLoader` of `data.tables.unique_keys`.
+        `SafeLoader` (the default) or `TextLoader` of `data.tables.documents`.
 
     Raises
     ------
@@ -176,7 +199,7 @@ def yaml_content(path: Path, loader: type[Any] | None = None) -> Any:
     """
     import yaml
 
-    from data.tables.unique_keys import SafeLoader
+    from data.tables.documents import SafeLoader
 
     try:
         with path.open("rb") as file:

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from data.errors import InputError
-from data.tables.nearest import unknown
-from data.tables.problems import Problems
+from data.tables.problems import Problems, unknown
 
 if TYPE_CHECKING:
     from data.tables.specs import Tables

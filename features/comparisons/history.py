@@ -6,10 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data.comparisons.sides import Floats, Ints, Samples, Sides
-from features.comparisons.five_numbers import NOISE_FLOOR
 from features.comparisons.ranks import sampled
-from features.comparisons.reduce import signed_root
-from features.comparisons.versions import first, last, mean, quantile, total_of
+from features.comparisons.summaries import NOISE_FLOOR, first, last, mean, quantile, signed_root, total_of
 
 #: Versions looked at: the last ones of history and baseline, the first ones of the target.
 _VERSIONS = 40

@@ -10,10 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data.comparisons.sides import HISTORY_VERSIONS, LATER_VERSIONS, Floats, Samples, Sides
-from features.comparisons.five_numbers import NOISE_FLOOR
-from features.comparisons.reduce import over_configurations, signed_root
 from features.comparisons.segments import Courses, step_near, without_spikes
-from features.comparisons.versions import first, last, mean, quantile
+from features.comparisons.summaries import (
+    NOISE_FLOOR,
+    first,
+    last,
+    mean,
+    over_configurations,
+    quantile,
+    signed_root,
+)
 
 #: Versions of baseline and of target that are looked at.
 _SIDE = 10

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data.comparisons.sides import Floats, Sides
-from features.comparisons.five_numbers import NOISE_FLOOR, spread
 from features.comparisons.ranks import Moments, moments
-from features.comparisons.versions import first, last, mean, quantile, total_of
+from features.comparisons.summaries import NOISE_FLOOR, first, last, mean, quantile, spread, total_of
 
 #: Runs of one build scatter by this share of their level (a standard deviation), where nothing tells more:
 #: two of them differ by 1 %.
@@ -171,7 +170,7 @@ def _of_runs(sides: Sides, size: Floats, prior: float) -> tuple[Yardstick, Float
     squares = np.where(np.isfinite(steps), np.minimum(steps, bound) ** 2, 0.0)
     pairs = np.isfinite(steps).sum(axis=1)
     spread2 = (PRIOR_VERSIONS * prior**2 + total_of(squares) / 2) / (PRIOR_VERSIONS + pairs)
-    # `features.comparisons.wild` has left out a run far outside all others; a mean bounded further, or a
+    # `features.comparisons.outliers` has left out a run far outside all others; a mean bounded further, or a
     # median, ranks the failures of other data worse
     level = mean(packed)
     return Yardstick(np.sqrt(spread2), n_past), np.minimum(n_past, _PAST), n_after, mean(t) - level

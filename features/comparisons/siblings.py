@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from data.comparisons.siblings import Siblings, Versions
 from data.comparisons.sides import Samples, Sides
-from features.comparisons.five_numbers import NOISE_FLOOR
-from features.comparisons.wild import far_runs
+from features.comparisons.outliers import far_runs
+from features.comparisons.summaries import NOISE_FLOOR
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from data.comparisons.params import Comparisons, FeatureSet
 from data.comparisons.sides import Floats, Ints, Sides
-from data.comparisons.stages import Valid
+from data.comparisons.stages import Valid, validate
 from data.comparisons.tables import ComparisonTables
+from data.parallel import Compute, side_by_side
 from data.params import load
-from data.places import Places
-from data.sidebyside import Compute, side_by_side
+from data.paths import Places
 from data.tables.files import replacing
-from features.comparisons import blocks
-from features.comparisons.asked import Asked
-from features.comparisons.beside import shipped, unlabelled
-from features.comparisons.five_numbers import (
-    oriented,
-    overlap,
-    relative_differences,
-    spread,
-    superiority,
-)
 from features.comparisons.history import HISTORY, HISTORY_DIRECTIONS, version_features, with_versions
 from features.comparisons.later import LATER_DIRECTIONS, LATER_FEATURES, later_vectors
-from features.comparisons.past import short_of_runs, with_past, without_past
+from features.comparisons.prepared import Asked, short_of_runs, with_past, without_past
 from features.comparisons.ranks import moments, rank_test, sampled, welch_t
-from features.comparisons.reduce import over_configurations, signed_root
 from features.comparisons.runs import (
     ORDINARY,
     RUNS_DIRECTIONS,
@@ -41,6 +32,88 @@ from features.comparisons.runs import (
     usual_spread,
 )
 from features.comparisons.siblings import SIBLING_DIRECTIONS, SIBLINGS, sibling_features
+from features.comparisons.summaries import (
+    oriented,
+    over_configurations,
+    overlap,
+    relative_differences,
+    signed_root,
+    spread,
+    superiority,
+)
+
+RowIndices = NDArray[np.intp]
+
+#: Comparisons of a block, unless one benchmark has more: as many take as long as a process to start.
+MANY = 20_000
+#: Comparisons look at others, and at results, of the same benchmark on the same machine only.
+_TOGETHER = ["benchmark", "machine"]
+
+
+def parted(comparisons: pd.DataFrame, many: int = MANY) -> list[RowIndices]:
+    """Return the rows of each block, in their order; at least one block."""
+    sizes = comparisons.groupby(_TOGETHER, sort=False, dropna=False).size()
+    number = pd.Series(((sizes.cumsum() - sizes) // many).to_numpy(), sizes.index, dtype="int64")
+    block = number.reindex(pd.MultiIndex.from_frame(comparisons[_TOGETHER])).to_numpy()
+    found = [np.flatnonzero(block == one) for one in np.unique(block)]
+    return found or [np.arange(len(comparisons))]
+
+
+def of_rows(
+    tables: ComparisonTables, comparisons: pd.DataFrame, parts: Sequence[RowIndices]
+) -> list[ComparisonTables]:
+    """Return the tables of each block."""
+    if len(parts) == 1:
+        return [ComparisonTables(tables.results, comparisons, tables.labels)]
+    place = pd.MultiIndex.from_frame(tables.results[_TOGETHER])
+    found = []
+    for rows in parts:
+        block = comparisons.iloc[rows].reset_index(drop=True)
+        here = place.isin(pd.MultiIndex.from_frame(block[_TOGETHER].drop_duplicates()))
+        results = tables.results[here].reset_index(drop=True)
+        found.append(ComparisonTables(results, block, tables.labels[:0]))
+    return found
+
+
+def together(frames: Sequence[pd.DataFrame], parts: Sequence[RowIndices]) -> pd.DataFrame:
+    """Return what was computed of each block, row by row as the comparisons."""
+    order = np.argsort(np.concatenate(parts), kind="stable")
+    return pd.concat(frames, ignore_index=True).iloc[order].reset_index(drop=True)
+
+
+#: What the shipped champion has learnt from.
+SHIPPED = Path("data/raw/measured")
+Featurize = Callable[[ComparisonTables, pd.DataFrame], dict[str, pd.DataFrame]]
+
+
+def unlabelled(tables: ComparisonTables, valid: pd.DataFrame, featurize: Featurize) -> pd.DataFrame:
+    """Return the vectors of valid comparisons without a status."""
+    named = valid.assign(status=valid["status"].isna().map({True: "unlabelled", False: None}))
+    return featurize(tables, named)["features"]
+
+
+def shipped(own: pd.DataFrame, featurize: Featurize, directory: Path = SHIPPED) -> pd.DataFrame:
+    """Return the labelled vectors that the shipped champion has learnt from.
+
+    Parameters
+    ----------
+    own : DataFrame
+        The features of the comparisons that are learned from anyway; what shares an operation with them is
+        left out, so that no fold tests what it was trained on.
+    featurize : callable
+        As `features.comparisons.vectors.featurize`.
+    directory : Path
+        Of its tables.
+
+    Raises
+    ------
+    InputError
+        If the tables are missing.
+    """
+    tables = ComparisonTables.read(directory)
+    found = featurize(tables, validate(tables).comparisons)["features"]
+    return found[~found["fold_group"].isin(own["fold_group"])].reset_index(drop=True)
+
 
 PLACES = Places("comparisons")
 #: The order of figure 6.5, lines 31-34.
@@ -227,7 +300,7 @@ def featurize(
     valid: pd.DataFrame,
     features: FeatureSet = "extended",
     compute: Compute | None = None,
-    many: int = blocks.MANY,
+    many: int = MANY,
 ) -> dict[str, pd.DataFrame]:
     """Return the training tables, of every valid, labelled comparison.
 
@@ -255,15 +328,13 @@ def featurize(
     head = chosen[["comparison_id", "benchmark", "operation", "machine"]].copy()
     head["fold_group"] = head["benchmark"] + "/" + head["operation"]
     head["status"] = judged.loc[kept, "status"].to_numpy()
-    parts = blocks.parted(chosen, many)
+    parts = parted(chosen, many)
     where = compute if compute is not None and len(parts) > 1 else Compute()
-    sides = side_by_side(Sides.of, blocks.of_rows(tables, chosen, parts), where, "samples of comparisons")
+    sides = side_by_side(Sides.of, of_rows(tables, chosen, parts), where, "samples of comparisons")
     spread = usual_spread(np.concatenate([known_spreads(one) for one in sides]))
     tasks = [(one, features, spread) for one in sides]
     computed_of = side_by_side(_with_and_without_past, tasks, where, "vectors of comparisons")
-    found, changes, bare, moved = (
-        blocks.together(frames, parts) for frames in zip(*computed_of, strict=True)
-    )
+    found, changes, bare, moved = (together(frames, parts) for frames in zip(*computed_of, strict=True))
     return {
         "features": pd.concat([head, found], axis=1),
         "changes": pd.concat([head[["comparison_id"]], changes], axis=1),

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from data.corun.tables import AND, HOST_DTYPES, CorunTables, corunner_columns
 from data.corun.validity import CorunDecisions
 from data.errors import InputError
-from data.places import Places
+from data.paths import Places
 from data.tables.files import replacing
 
 PLACES = Places("corun")

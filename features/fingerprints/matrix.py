@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.fingerprints.params import Fingerprints
-from data.fingerprints.stressors import CATEGORIES
-from data.fingerprints.tables import ALL_THREADS, FingerprintTables
+from data.fingerprints.tables import ALL_THREADS, CATEGORIES, FingerprintTables
 from data.fingerprints.validity import FingerprintDecisions
 from data.params import load
-from data.places import Places
+from data.paths import Places
 from data.tables.specs import Spec, Tables
 
 Threads = Literal["one", "all", "both"]

@@ -14,7 +14,7 @@ import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
 from data.matrices.tables import RUN_DTYPES, MatrixTables
-from data.sidebyside import Compute, side_by_side
+from data.parallel import Compute, side_by_side
 from data.tables.specs import typed
 from features.matrices.forms import Known, NoiseSums, Rows, contrasted, joined, middle_and_unit
 

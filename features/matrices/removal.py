@@ -11,8 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.matrices.tables import SIDES, MatrixTables
-from features.matrices.forms import FORMS, Known, Rows, noise, sizes_told
-from features.matrices.sides import MatrixPairs
+from features.matrices.forms import FORMS, Known, MatrixPairs, Rows, noise, sizes_told
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.intp]

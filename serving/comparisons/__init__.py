@@ -10,7 +10,7 @@ from data.tables.formats import Format
 from serving.comparisons.commands import add
 from serving.comparisons.labels.options import SERVING
 from serving.comparisons.options import Assumed, Floor, From, Retrospective
-from serving.comparisons.promises.asked import OPTIONS, FailOnUnsure
+from serving.comparisons.promises import OPTIONS, FailOnUnsure
 from serving.supply import (
     MEBIBYTE,
     Counts,
@@ -41,9 +41,9 @@ def _doors() -> Sequence[Door]:
     from serving.comparisons.body import answer_json, answer_many, answer_xml
     from serving.comparisons.loader import LOADER
     from serving.comparisons.schemas import JudgeAnswer
-    from serving.comparisons.shadow.opinions import asked, given
+    from serving.comparisons.shadow import asked, given
     from serving.comparisons.xml.schema import xml_schema
-    from serving.doors.bodies import JSON
+    from serving.http.bodies import JSON
 
     return [
         Door(
@@ -84,27 +84,27 @@ def _import(kind: str, sources: list[Path], directory: Path, **options: Any) -> 
 
 
 def _labels() -> Mapping[str, int]:
-    from serving.comparisons.labels.doubted import counts
+    from serving.comparisons.labels.command import counts
 
     return counts()
 
 
 def _add_pages(app: FastAPI) -> None:
     from serving.comparisons.labelling import pages
-    from serving.comparisons.labels.store import routes
+    from serving.comparisons.labels import endpoints
 
-    routes.install(app)
+    endpoints.install(app)
     pages.install(app)
 
 
 def _begun(options: Options) -> Options:
-    from serving.comparisons.labels.store.beginning import begun
+    from serving.comparisons.labels.endpoints import begun
 
     return begun(options)
 
 
 def _unseen(app: FastAPI) -> int | None:
-    from serving.comparisons.labels.store.unseen import unseen
+    from serving.comparisons.labels.endpoints import unseen
 
     return unseen(app.state.labels)
 

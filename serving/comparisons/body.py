@@ -16,9 +16,9 @@ from data.tables.problems import Problems
 from serving.comparisons import render
 from serving.comparisons.judge import Judgement, judge, judged
 from serving.comparisons.model import Judge, wishing
-from serving.comparisons.xml.verdict import verdicts_written
-from serving.doors.bodies import NAME, NOTES, Answered, parse_json, require_few, require_few_parts
-from serving.doors.problems import RefusedError
+from serving.comparisons.xml.report import verdicts_written
+from serving.http.bodies import NAME, NOTES, Answered, parse_json, require_few, require_few_parts
+from serving.http.schemas import RefusedError
 
 #: Values of a request that is wrong, or right in an unusual way: finding out takes a second for as many.
 MOST_VALUES = 500_000
@@ -131,8 +131,7 @@ def _answered(judgement: Judgement) -> Answered:
 
 def answer_xml(body: bytes, served: Judge) -> Answered:
     """Judge the comparisons of figure 6.1, and fill in what is said of them; raises as `answer_json`."""
-    from data.comparisons.formats.comparison_status import with_status
-    from data.comparisons.formats.comparison_xml import tables_of
+    from data.comparisons.formats.comparison_xml import tables_of, with_status
 
     problems = _Repeated()
     try:

@@ -16,8 +16,7 @@ from serving.answering import Told, Wanted, give, tell_notes, tell_skipped
 from serving.comparisons import render
 from serving.comparisons.judge import Judgement, judge
 from serving.comparisons.model import load
-from serving.comparisons.xml.report import as_xml
-from serving.comparisons.xml.verdict import verdicts_written
+from serving.comparisons.xml.report import as_xml, verdicts_written
 from serving.supply import Counts
 
 
@@ -50,7 +49,7 @@ def judge_source(
     judgement = judge(tables, served, notes=problems.notes)
     told = _told(judgement, tables)
     if kind == "comparison-xml" and source.is_file():
-        from data.comparisons.formats.comparison_status import with_status
+        from data.comparisons.formats.comparison_xml import with_status
 
         told = replace(
             told, xml=lambda: with_status(source, judgement.statuses, written=verdicts_written(judgement))

@@ -12,11 +12,11 @@ from data.comparisons.labels.consensus import Rule
 from data.comparisons.params import CheckComparisons, Comparisons
 from data.comparisons.tables import ComparisonTables
 from data.params import load
-from data.places import Places
+from data.paths import Places
 from data.tables.files import read_json
 from data.tables.specs import read_table
-from serving.comparisons.promises.charts import ModelPromises
-from serving.pages import evaluated as pages
+from serving.comparisons.charts import ModelPromises
+from serving.reports import evaluation_files as pages
 from training.comparisons.stored import TrainedModel
 
 VERDICTS = {"comparison_id": "str", "repeat": "int64"} | pages.VERDICTS

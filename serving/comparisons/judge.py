@@ -14,17 +14,16 @@ from numpy.typing import NDArray
 from data.comparisons import validity
 from data.comparisons.posted import NamedSides
 from data.comparisons.tables import ComparisonTables
-from features.comparisons.asked import Asked
+from features.comparisons.prepared import Asked
 from features.comparisons.vectors import vectors
+from serving.comparisons.explain.explanations import Reason, Telling, Unlike, Why
+from serving.comparisons.explain.nearest import Precedent
 from serving.comparisons.model import Judge
 from serving.comparisons.moves import Move, floored, improved, in_hindsight, left_out, moves
-from serving.comparisons.reasons.nearest import Precedent
-from serving.comparisons.reasons.telling import Reason, Telling, Unlike, Why
 from serving.models import ModelRef
-from serving.pages.verdict_lines import Answer, VerdictLine
+from serving.reports.verdict_lines import Answer, VerdictLine
 from training.comparisons.decision import below_floor, discounted, verdicts
-from training.comparisons.ready import ReadyModel
-from training.comparisons.stored import Card
+from training.comparisons.stored import Card, ReadyModel
 from training.estimators.answering import Floats, Unit
 
 #: How many reasons a verdict gives.

@@ -8,7 +8,7 @@ from typing import Any
 from data.comparisons.request import EXAMPLE
 from serving.comparisons.body import answer_json
 from serving.comparisons.model import Judge, load, registered, retrospective
-from serving.comparisons.promises.told import decided_answer, promise_answer
+from serving.comparisons.promises import decided_answer, promise_answer
 from serving.comparisons.schemas import ServedJudge
 from serving.supply import Loader
 

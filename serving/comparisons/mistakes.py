@@ -11,19 +11,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.comparisons.labels.votes import decided
+from data.comparisons.labels.consensus import decided
 from data.comparisons.sides import Sides
 from data.comparisons.tables import COMPARISON_DTYPES, OPERATION, ComparisonTables
-from data.places import Places
-from features.comparisons.asked import Asked
-from serving.comparisons.reasons.directions import direction
-from serving.comparisons.reasons.facts import Facts
-from serving.comparisons.reasons.features import Fact
-from serving.comparisons.reasons.sentences import sentences
-from serving.pages.charts import INK, Chart, Words, counted, percent, plain
-from serving.pages.evaluated import surest_mistakes
-from serving.pages.marks import Boxes, Dots, ValueLine, thinned
-from serving.pages.panels import Axis, Mark, Panel, drawn
+from data.paths import Places
+from features.comparisons.prepared import Asked
+from serving.comparisons.explain.facts import Facts, direction
+from serving.comparisons.explain.features import Fact
+from serving.comparisons.explain.sentences import sentences
+from serving.reports.chart_marks import Boxes, Dots, ValueLine, thinned
+from serving.reports.charts import INK, Chart, Words, counted, percent, plain
+from serving.reports.evaluation_files import surest_mistakes
+from serving.reports.panels import Axis, Mark, Panel, drawn
 
 MOST = 12
 #: What is told beside the shift and what builds usually differ by.

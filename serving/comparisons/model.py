@@ -7,11 +7,10 @@ from dataclasses import replace
 
 from data.comparisons.params import Comparisons
 from data.errors import InputError
-from serving.comparisons.promises.asked import costs_of
+from serving.comparisons.promises import costs_of
 from serving.models import Served, Source
-from training.comparisons.ready import ReadyModel
-from training.comparisons.stored import Card
-from training.evaluation.cuts import VerdictCosts, Wish
+from training.comparisons.stored import Card, ReadyModel
+from training.evaluation.thresholds import VerdictCosts, Wish
 from training.registry.champions import Address, project_params
 
 Judge = Served[ReadyModel]

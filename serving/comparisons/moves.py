@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from data.comparisons.missing import counted
+from data.comparisons.pair import counted
 from data.comparisons.sides import Sides
-from features.comparisons.asked import Asked
-from features.comparisons.wild import Wild
+from features.comparisons.outliers import Wild
+from features.comparisons.prepared import Asked
 from training.comparisons.decision import SAME
 
 Ints = NDArray[np.int64]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,21 +11,112 @@ import pandas as pd
 
 from data.comparisons.tables import OPERATION
 from data.errors import InputError
-from data.places import Places
-from serving.comparisons.accuracy_charts import by_model, by_neighbours, by_trees
-from serving.comparisons.advice import advice
+from data.paths import Places
+from serving.comparisons.charts import (
+    ModelPromises,
+    Rates,
+    by_model,
+    by_neighbours,
+    by_trees,
+    confusion_chart,
+    looks_chart,
+    precision_recall_chart,
+    reliability_chart,
+    vectors_chart,
+)
 from serving.comparisons.evaluated import EvaluatedComparisons
-from serving.comparisons.labels.doubted import Doubts
+from serving.comparisons.labels.command import Doubts
 from serving.comparisons.mistakes import Mistake, mistake_chart, worst_mistakes
-from serving.comparisons.promises.charts import ModelPromises, looks_chart, reliability_chart
 from serving.comparisons.tree_chart import nodes_of, tree_chart
-from serving.comparisons.vector_chart import vectors_chart
-from serving.comparisons.verdict_charts import confusion_chart, precision_recall_chart
-from serving.pages.apart import CONFIDENCE, between, lead
-from serving.pages.charts import Chart, counted, percent
-from serving.pages.evaluated import Confusion
-from serving.pages.papers import THESIS
-from serving.pages.render import render
+from serving.reports.charts import Chart, counted, percent
+from serving.reports.evaluation_files import Confusion
+from serving.reports.rendering import THESIS, render
+from serving.reports.separation import CONFIDENCE, Leaders, between, lead, listed
+
+#: A person looks at up to this share of the comparisons, if that is what a promise costs.
+_BEARABLE = 0.2
+
+
+def advice(evaluated: EvaluatedComparisons, champion: pd.DataFrame, doubts: Doubts) -> Iterator[str]:
+    """Yield sentences for the person who must act.
+
+    Parameters
+    ----------
+    evaluated : EvaluatedComparisons
+    champion : DataFrame
+        Its verdicts on the grouped folds.
+    doubts : Doubts
+    """
+    metrics = evaluated.metrics
+    promises = metrics.promises.get("grouped", {}).get(metrics.champion)
+    if promises:
+        yield _asked(promises)
+    if doubts.suspects:
+        first = listed([one.comparison_id for one in doubts.suspects[:3]])
+        yield (
+            f"Look at {counted(doubts.many, 'label')} again before the next training, first at {first}: "
+            "`perfjudge labels suspects` lists them with the reasons."
+        )
+    wrong = _where_wrong(evaluated, champion)
+    if wrong:
+        yield wrong
+    models = evaluated.of("grouped", "model")
+    right = models.assign(right=models["verdict"] == models["status"])
+    leaders = Leaders.of(right.pivot_table(index="fold", columns="entry", values="right"))
+    if metrics.champion in leaders.all and leaders.alike:
+        others = [name for name in leaders.all if name != metrics.champion]
+        yield (
+            f"Do not choose another model for a few thousandths: on these folds {listed(others)} cannot be "
+            f"told from {metrics.champion}. More labels of other operations say more than more models."
+        )
+    yield (
+        "Do not rely on a verdict about a machine, a unit or a kind of benchmark that is not among "
+        f"these {metrics.data.operations:,} operations; a server's overview shows how far what is asked "
+        f"drifts."
+    )
+
+
+def _asked(promises: ModelPromises) -> str:
+    """Name the strictest promise of misses that costs few looks, and what the next stricter one costs."""
+    kept = [one for one in promises.missed if one.made == one.folds == one.held]
+    bearable = [one for one in kept if one.unsure <= _BEARABLE]
+    if not bearable:
+        return (
+            "Promise nothing about misses with so few labels: no share was kept on all folds without sending "
+            f"more than {percent(_BEARABLE, 0)} of the comparisons to a person."
+        )
+    best = min(bearable, key=lambda one: one.share)
+    told = (
+        f"Ask for at most {percent(best.share, 0)} missed (`--missed {100 * best.share:g}`): it was kept on "
+        f"all {best.folds} folds, at {percent(best.false_alarms)} false alarms, and a person looks at "
+        f"{percent(best.unsure)} of the comparisons"
+    )
+    return f"{told}{_stricter(kept, best)}."
+
+
+def _stricter(kept: list[Rates], best: Rates) -> str:
+    stricter = [one for one in kept if one.share < best.share]
+    if not stricter:
+        return ""
+    dear = max(stricter, key=lambda one: one.share)
+    return f"; at most {percent(dear.share, 1)} would send {percent(dear.unsure)} to a person"
+
+
+def _where_wrong(evaluated: EvaluatedComparisons, champion: pd.DataFrame) -> str:
+    """Name the operations with the most wrong verdicts."""
+    names = evaluated.tables.comparisons.set_index("comparison_id")["operation"]
+    wrong = champion[champion["verdict"] != champion["status"]]["comparison_id"].map(names)
+    if wrong.empty:
+        return ""
+    worst = wrong.value_counts()
+    worst = worst[worst == worst.max()].sort_index()
+    where = listed([str(name) for name in worst.index])
+    each = "" if len(worst) == 1 else " each"
+    return (
+        f"Trust verdicts on {where} least: {worst.iloc[0]} of the {counted(len(wrong), 'wrong verdict')} "
+        f"{'is' if worst.iloc[0] == 1 else 'are'} there{each}. Measure them longer, or look yourself."
+    )
+
 
 #: Components of seed 000, figure 6.5: the ones that are signed square roots.
 _SEED_FEATURE = re.compile(r"(medians|mins|maxes|q1s|q3s)_(min|med|median|max)")

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from json.encoder import encode_basestring_ascii as _quoted
 
-from data.comparisons.missing import counted
+from data.comparisons.pair import counted
+from serving.comparisons.explain.explanations import Reason, Unlike
+from serving.comparisons.explain.nearest import Precedent
 from serving.comparisons.judge import Judgement, Verdict
 from serving.comparisons.moves import Move
-from serving.comparisons.promises.told import decided_answer, line
-from serving.comparisons.reasons.nearest import Precedent
-from serving.comparisons.reasons.telling import Reason, Unlike
-from serving.pages.verdict_lines import Answer, Lines, VerdictLine
-from training.evaluation.cuts import Wish
+from serving.comparisons.promises import decided_answer, line
+from serving.reports.verdict_lines import Answer, Lines, VerdictLine
+from training.evaluation.thresholds import Wish
 
 #: Of more comparisons a server does not look for what would flip them, which takes most of the time.
 FLIPPED = 100

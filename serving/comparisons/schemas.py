@@ -7,8 +7,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 
-from serving.comparisons.promises.told import DecidedAnswer, PromiseAnswer
-from serving.doors.schemas import ModelAnswer, ServedModel
+from serving.comparisons.promises import DecidedAnswer, PromiseAnswer
+from serving.http.schemas import ModelAnswer, ServedModel
 
 
 class ReasonAnswer(BaseModel):

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from serving.pages.charts import FAIL, MUTED, PAPER, PASS, Chart, Words, counted, percent, plain
-from serving.pages.panels import Panel, drawn
-from serving.pages.spots import Spot
+from serving.reports.chart_marks import Spot
+from serving.reports.charts import FAIL, MUTED, PAPER, PASS, Chart, Words, counted, percent, plain
+from serving.reports.panels import Panel, drawn
 from training.comparisons.stored import TrainedModel
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ def _doors() -> Sequence[Door]:
     from serving.corun.body import answer_online, answer_static
     from serving.corun.model import ONLINE, STATIC
     from serving.corun.schemas import OnlineAnswer, OnlineRequest, StaticAnswer, StaticRequest
-    from serving.doors.bodies import JSON
+    from serving.http.bodies import JSON
 
     return [
         Door(

@@ -12,12 +12,12 @@ import pandas as pd
 
 from data.corun.tables import CorunTables
 from data.errors import InputError
-from data.measure.intervals import TIME
+from data.measure.perf_stat import TIME
 from serving.corun.model import Online, Static
 from serving.corun.online.answer import CONFIDENCE, PROGRESS, answer
 from serving.corun.schemas import FirstSeconds, OnlineAnswer, OnlineRequest, SoloRun, StaticRequest
 from serving.corun.static import Question, ask_each, machine_of
-from serving.doors.bodies import Answered, request_of
+from serving.http.bodies import Answered, request_of
 
 
 def answer_static(body: bytes, static: Static) -> Answered:

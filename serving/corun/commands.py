@@ -81,7 +81,7 @@ def corun_online(  # noqa: PLR0917 - typer hands options over by name
 ) -> int:
     """Tell how much slower a new task gets, from its first seconds alone and beside the others."""
     from data.corun.tables import SAMPLE_DTYPES
-    from data.measure.intervals import read
+    from data.measure.perf_stat import read
     from serving.corun.model import known_online
     from serving.corun.online.answer import answer
     from serving.corun.text import online_text
@@ -113,8 +113,7 @@ def corun_watch(  # noqa: PLR0917 - typer hands options over by name
     """Sample a task with perf while it runs, and show how its impact settles (--json: a line each time)."""
     from serving.answering import write
     from serving.corun.model import known_online
-    from serving.corun.online.shown import shown
-    from serving.corun.online.watch import Watching
+    from serving.corun.online.watch import Watching, shown
     from serving.corun.text import online_text
 
     in_file = _writes_json(output, as_json=as_json)
@@ -143,9 +142,8 @@ def corun_place(  # noqa: PLR0917 - typer hands options over by name
     output: Output = None,
 ) -> int:
     """Tell which tasks to put together, so that they slow one another down least."""
-    from serving.corun.measured import checked_on
     from serving.corun.model import load_static
-    from serving.corun.place import place
+    from serving.corun.place import checked_on, place
     from serving.corun.text import place_text
     from training.corun.placement import Room
 
@@ -166,7 +164,7 @@ def corun_measure(
     from data.corun.placements import main
     from data.tables.files import write_text
     from serving.answering import write
-    from serving.corun.measured import PLAN, measured_text, plan_of, read_measured
+    from serving.corun.place import PLAN, measured_text, plan_of, read_measured
 
     content = plan_of(plan)
     code = main(suite, [(one.name, one.groups) for one in content.placements], output, repetitions)

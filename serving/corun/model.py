@@ -18,8 +18,7 @@ from features.corun.rates import Placed
 from serving.corun.schemas import ServedCorun
 from serving.models import Head, ModelRef, Served, Source, loaded
 from serving.supply import Loader
-from training.corun.known_tasks import KnownTasks
-from training.corun.stored import ImpactCard, OnlineCard, TrainedImpact, TrainedOnline
+from training.corun.stored import ImpactCard, KnownTasks, OnlineCard, TrainedImpact, TrainedOnline
 from training.registry.champions import CHAMPION, Address, Located, project_params, registered
 
 #: Co-runs that arrays answer sooner than the model itself, which has to be read first.

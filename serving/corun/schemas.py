@@ -7,9 +7,9 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from data.tables.blanks import MOST
-from data.tables.given import Given
-from serving.doors.schemas import ModelAnswer, Name, ServedModel, example, finite
+from data.tables.cells import MOST
+from data.tables.documents import Given
+from serving.http.schemas import ModelAnswer, Name, ServedModel, example, finite
 
 #: Seconds that a run may last: no clock tells less, and nobody waits for more.
 SHORTEST, LONGEST = 1e-6, 1e9

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from features.corun.rates import OTHERS, OWN
-from serving.corun.drivers import CORUNS, REST, SECONDS
 from serving.corun.schemas import (
     CheckedAnswer,
     Estimate,
@@ -19,8 +18,9 @@ from serving.corun.schemas import (
     StaticAnswer,
     StaticPrediction,
 )
-from serving.doors.schemas import ModelAnswer
-from serving.pages.tables import tabulated
+from serving.corun.static import CORUNS, REST, SECONDS
+from serving.http.schemas import ModelAnswer
+from serving.reports.text_tables import tabulated
 
 _SHARES = ("here", "usual", "adds")
 _ADDED = "adds: to the impact of the usual co-run; they sum to the impact"

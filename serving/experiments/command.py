@@ -14,10 +14,9 @@ from serving.answering import write
 from serving.experiments.page import page
 from serving.experiments.text import text
 from serving.supply import supply
-from training.evaluation.paired import Paired
-from training.registry.experiments.differences import ExperimentsDifference, differences
-from training.registry.experiments.states import opened
-from training.registry.store_file import project_root
+from training.evaluation.paired_bootstrap import Paired
+from training.registry.champions import project_root
+from training.registry.experiments import ExperimentsDifference, differences, opened
 
 #: Of so many cases it is said what was measured.
 EXPLAINED = 200

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from serving.experiments import told
-from serving.pages.render import render
-from training.registry.experiments.differences import ExperimentsDifference
+from serving.reports.rendering import render
+from training.registry.experiments import ExperimentsDifference
 
 
 def page(found: ExperimentsDifference) -> str:

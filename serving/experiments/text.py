@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from serving.experiments.told import cut, flipped, gap, named, score, statement, value
-from serving.pages.tables import tabulated
-from training.evaluation.paired import Paired
-from training.registry.experiments.differences import ExperimentsDifference, FamilyDifference
+from serving.reports.text_tables import tabulated
+from training.evaluation.paired_bootstrap import Paired
+from training.registry.experiments import ExperimentsDifference, FamilyDifference
 
 #: Flips that are told; the page and JSON have all.
 MOST = 20

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from serving.pages.charts import counted, percent
-from training.evaluation.paired import Paired, ScoreChange, Statement
-from training.registry.experiments.differences import FamilyDifference, ValueChange
+from serving.reports.charts import counted, percent
+from training.evaluation.paired_bootstrap import Paired, ScoreChange, Statement
+from training.registry.experiments import FamilyDifference, ValueChange
 
 #: Of a digest.
 _DIGITS = 12

@@ -18,9 +18,9 @@ def _page(root: Path) -> str:
 
 
 def _doors() -> Sequence[Door]:
-    from serving.doors.bodies import JSON
     from serving.fingerprints.body import answer_irup
     from serving.fingerprints.schemas import IrupRequest, ProfileAnswer
+    from serving.http.bodies import JSON
 
     return [
         Door(

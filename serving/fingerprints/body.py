@@ -8,12 +8,12 @@ from http import HTTPStatus
 from data.errors import InputError
 from data.fingerprints.tables import FingerprintTables
 from data.tables.problems import Problems
-from serving.doors.bodies import Answered, request_of
-from serving.doors.problems import RefusedError
 from serving.fingerprints.command import Learning, predicted
 from serving.fingerprints.inputs import asked, tables_of
 from serving.fingerprints.json import answer, nothing_learned
 from serving.fingerprints.schemas import IrupRequest, ProfileAnswer
+from serving.http.bodies import Answered, request_of
+from serving.http.schemas import RefusedError
 from training.fingerprints.prediction import Prediction
 from training.fingerprints.profiles import profile
 

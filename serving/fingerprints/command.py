@@ -7,16 +7,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from data.errors import InputError
+from data.errors import InputError, one_line
 from data.fingerprints import formats as fingerprint_formats
-from data.fingerprints.formats.machines_csv import RUNNING_TIME, ValueColumn
+from data.fingerprints.formats.typed_csv import RUNNING_TIME, ValueColumn
 from data.fingerprints.params import Fingerprints
 from data.fingerprints.tables import FingerprintTables
-from data.plain_text import one_line
 from serving.answering import tell_skipped, write
 from serving.fingerprints import json as irup_json
+from serving.fingerprints import json as irup_text
 from serving.fingerprints import profile_bars as irup_page
-from serving.fingerprints import text as irup_text
 from serving.fingerprints.inputs import AskedApplication, asked, read_machines, with_application
 from serving.supply import Counts
 from training.fingerprints.differences import ProfileDifference, difference
@@ -136,7 +135,7 @@ def compare_profiles(
 
 
 _DIFFERENCES: dict[str, Callable[[ProfileDifference], str]] = {
-    "text": irup_text.difference_text,
+    "text": irup_text.difference_lines,
     "json": irup_json.difference_text,
     "html": irup_page.difference_page,
 }

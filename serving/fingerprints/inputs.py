@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.fingerprints import formats as fingerprint_formats
-from data.fingerprints.formats.machines_csv import ValueColumn
+from data.fingerprints.formats.typed_csv import ValueColumn
 from data.fingerprints.params import Fingerprints
 from data.fingerprints.tables import ALL_THREADS, FingerprintTables
 from data.fingerprints.validity import FingerprintDecisions, decide
@@ -126,10 +126,12 @@ def with_application(tables: FingerprintTables, application: str, measure: Value
     if application in known:
         chosen = tables.applications[tables.applications["application"] == application]
     elif Path(application).is_file():
-        from data.fingerprints.formats import application_csv
+        from data.fingerprints.formats import typed_csv
 
         named = measure._replace(application=Path(application).stem)
-        chosen = application_csv.read(Path(application), named, int(tables.machines["repetition"].max()))
+        chosen = typed_csv.read_application(
+            Path(application), named, int(tables.machines["repetition"].max())
+        )
     else:
         told = "is no file, and no application was measured with these fingerprints"
         if known:

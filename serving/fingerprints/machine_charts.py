@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from serving.pages.apart import more_often
-from serving.pages.charts import INK, Chart, Words, counted, percent
-from serving.pages.marks import Boxes, Diagonal, Dots, Heat, Line, ValueLine, five_of
-from serving.pages.panels import Axis, Panel, drawn
+from serving.reports.chart_marks import Boxes, Diagonal, Dots, Heat, Line, ValueLine, five_of
+from serving.reports.charts import INK, Chart, Words, counted, percent
+from serving.reports.panels import Axis, Panel, drawn
+from serving.reports.separation import more_often
 
 Floats = NDArray[np.float64]
 

@@ -14,7 +14,6 @@ import pandas as pd
 from data.fingerprints.params import Fingerprints, Profiling
 from data.params import load
 from features.fingerprints.matrix import FingerprintTable, Measured, zscores
-from serving.fingerprints.advice import report_advice
 from serving.fingerprints.machine_charts import (
     boxes_chart,
     components_chart,
@@ -22,16 +21,15 @@ from serving.fingerprints.machine_charts import (
     series_chart,
     stability_chart,
 )
-from serving.fingerprints.profile_bars import Bar, Changes, ProfileBars, of_shares
+from serving.fingerprints.profile_bars import Bar, Changes, ProfileBars, of_shares, report_advice
 from serving.fingerprints.profiled import ProfiledPage
-from serving.pages.apart import Leaders, listed, more_often
-from serving.pages.charts import Chart, counted, percent
-from serving.pages.papers import QUIHO
-from serving.pages.render import render
+from serving.reports.charts import Chart, counted, percent
+from serving.reports.rendering import QUIHO, render
+from serving.reports.separation import Leaders, listed, more_often
 from training.fingerprints.claims import CLAIMS, Verdict
 from training.fingerprints.differences import difference, false_alarms
+from training.fingerprints.importance import seed_shares
 from training.fingerprints.profiles import profile
-from training.fingerprints.seed import seed_shares
 
 #: Figures of the seed that show profiles, by application.
 PROFILES = {

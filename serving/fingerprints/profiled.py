@@ -11,11 +11,11 @@ import pandas as pd
 
 from data.errors import InputError
 from data.fingerprints.validity import FingerprintDecisions
-from data.places import Places
+from data.paths import Places
 from data.tables.files import read_json
 from data.tables.specs import read_table
 from features.fingerprints.matrix import FingerprintTable
-from serving.pages.evaluated import Entry, Metrics
+from serving.reports.evaluation_files import Entry, Metrics
 from training.fingerprints.trust import Trust
 
 TRUST_DTYPES = (

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from data.tables.given import AS_WHOLE, Given
-from serving.doors.schemas import Better, Name, Positive, finite
+from data.tables.documents import AS_WHOLE, Given
+from serving.http.schemas import Better, Name, Positive, finite
 
 
 def _listed(told: Any) -> Any:

@@ -22,9 +22,9 @@ def _page(root: Path) -> str:
 
 
 def _doors() -> Sequence[Door]:
-    from serving.doors.bodies import JSON
+    from serving.http.bodies import JSON
     from serving.matrices.body import answer_matrices, asked, given
-    from serving.matrices.model import LOADER
+    from serving.matrices.judge import LOADER
     from serving.matrices.schemas import MatricesAnswer, MatricesRequest
 
     return [
@@ -44,7 +44,7 @@ def _doors() -> Sequence[Door]:
 
 
 def _recognised(source: Path) -> bool:
-    from serving.matrices.source import recognised
+    from serving.matrices.request import recognised
 
     return recognised(source)
 

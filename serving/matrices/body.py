@@ -8,10 +8,9 @@ from http import HTTPStatus
 from data.errors import InputError
 from data.matrices import formats as matrix_formats
 from data.tables.problems import Problems
-from serving.doors.bodies import NAME, Answered, request_of
-from serving.doors.problems import RefusedError
-from serving.matrices.judge import judge
-from serving.matrices.model import Engine
+from serving.http.bodies import NAME, Answered, request_of
+from serving.http.schemas import RefusedError
+from serving.matrices.judge import Engine, judge
 from serving.matrices.request import metadata, require_bearable, require_sides, stacked
 from serving.matrices.schemas import MatricesAnswer, MatricesRequest, MatrixVerdictAnswer, Pair
 from serving.supply import Opinion

@@ -7,13 +7,11 @@ from pathlib import Path
 
 from data.errors import InputError
 from data.matrices import formats as matrix_formats
-from data.matrices.choice import Choice
+from data.matrices.tables import Choice
 from serving.answering import Told, Wanted, give, tell_skipped
-from serving.matrices import source as matrices_source
-from serving.matrices.judge import judge
-from serving.matrices.model import load
-from serving.matrices.text import lines
-from serving.matrices.xml import as_xml
+from serving.matrices import request as matrices_source
+from serving.matrices.judge import judge, load
+from serving.matrices.text import as_xml, lines
 from serving.supply import Counts
 
 

@@ -10,13 +10,13 @@ import pandas as pd
 from pydantic import ConfigDict
 
 from data.matrices.validity import MatrixDecisions
-from data.places import Places
+from data.paths import Places
 from data.tables.files import read_json
 from data.tables.specs import read_table
-from serving.pages import evaluated as pages
-from serving.pages.apart import ERRORS
-from serving.pages.evaluated import Judged, Split, Verdicts
-from training.matrices.seed import ABNORMAL, ABNORMAL_PAIRS, PAIRS, VECTORS
+from serving.reports import evaluation_files as pages
+from serving.reports.evaluation_files import Judged, Split, Verdicts
+from serving.reports.separation import ERRORS
+from training.matrices.schemes import ABNORMAL, ABNORMAL_PAIRS, PAIRS, VECTORS
 
 #: How it is divided: test cases are held out whole.
 SPLIT = "test-cases"

@@ -3,16 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
+from data.matrices.params import Matrices
 from data.matrices.tables import MatrixTables
-from data.sidebyside import watched
-from serving.matrices.model import Engine
-from serving.matrices.schemas import MatricesAnswer
+from data.parallel import watched
+from serving.matrices.schemas import MatricesAnswer, ServedMatrix
+from serving.models import Head, Served, Source
+from serving.supply import Loader
 from training.matrices import judging as matrix_judging
+from training.matrices.engine.stored import EngineCard, TrainedEngine
+from training.registry.champions import project_params
 
 if TYPE_CHECKING:
     from training.matrices.engine.engine import ToldPair
+
+Engine = Served[TrainedEngine]
+
+
+def registered() -> str:
+    """Return the name under which models of matrices are registered."""
+    return project_params(Matrices).section.promote.name
+
+
+def _told(known: Head | Engine) -> dict[str, Any]:
+    card: EngineCard = known.card
+    return {
+        "estimator": card.entry,
+        "features": [metric.metric for metric in card.metrics],
+        "groups": card.groups,
+        "own_models": card.own,
+        "threshold": card.threshold,
+        "promise": None if card.promise is None else asdict(card.promise),
+        "data_digest": card.data_digest,
+    }
+
+
+ENGINES = Source(registered, TrainedEngine.read, EngineCard.read, called="entry")
+load = ENGINES.load
+LOADER = Loader(registered, load, _told, ServedMatrix, ENGINES.head)
+
 
 #: How many raw metrics a verdict names.
 DRIVERS = 5

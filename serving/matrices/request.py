@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,10 +11,12 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from data.errors import InputError
-from data.matrices.limits import MOST_METRICS
-from data.matrices.tables import METADATA, SIDES, MatrixTables, StackedSides
+from data.matrices import formats as matrix_formats
+from data.matrices.tables import METADATA, MOST_METRICS, SIDES, MatrixTables, StackedSides
+from data.tables.documents import said
 from data.tables.files import content_of
-from data.tables.given import said
+from data.tables.formats import Reading
+from data.tables.problems import Problems
 from serving.matrices.schemas import MatricesRequest, Matrix, Pair
 
 #: Most numbers of a request once it is a table, since a metric of one pair is a column of all.
@@ -120,3 +123,36 @@ def _values(matrix: Matrix, names: Sequence[str]) -> NDArray[np.float64]:
     for name, given in (matrix.metrics or {}).items():
         values[:, column[name]] = np.array(given, np.float64)
     return values
+
+
+#: How the JSON of a request begins; that of comparisons begins with other keys.
+_REQUEST = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:pairs|units)"')
+_BEGIN = 4096
+
+
+def recognised(source: Path) -> bool:
+    """Tell whether `source` holds matrices, in any format, or is a request."""
+    if matrix_formats.sniff(source) is not None:
+        return True
+    try:
+        with source.open("rb") as file:
+            return _REQUEST.match(file.read(_BEGIN)) is not None
+    except OSError:
+        return False
+
+
+def read(source: Path, *, keep_going: bool) -> Reading[MatrixTables]:
+    """Read matrices that `recognised` found, as they are to be judged.
+
+    Raises
+    ------
+    InputError
+        If they cannot be read; and, unless `keep_going`, at the first run that is wrong.
+    """
+    try:
+        if kind := matrix_formats.sniff(source):
+            return matrix_formats.read_asked(kind, source, keep_going=keep_going)
+
+        return matrix_formats.asked(read_request(source), source, Problems(keep_going))
+    except InputError as exc:
+        raise exc.within(source) from exc

@@ -16,10 +16,10 @@ from pydantic import (
     model_validator,
 )
 
-from data.matrices.limits import MOST_METRICS, RUN_FLAGS, RUN_TEXTS
-from data.tables.given import Given
-from serving.doors.schemas import ModelAnswer, Name, OtherThan, ServedModel, finite
-from serving.pages.verdict_lines import Answer, VerdictLine
+from data.matrices.tables import MOST_METRICS, RUN_FLAGS, RUN_TEXTS
+from data.tables.documents import Given
+from serving.http.schemas import ModelAnswer, Name, OtherThan, ServedModel, finite
+from serving.reports.verdict_lines import Answer, VerdictLine
 
 #: Most pairs of a request, and runs of one side.
 PAIRS, RUNS = 1_000, 1_000

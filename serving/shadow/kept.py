@@ -11,7 +11,7 @@ from pathlib import Path
 
 from data.errors import InputError
 from serving.shadow.held import Contenders, Disagreement, HeldTogether
-from training.registry.store_file import local_store, project_root
+from training.registry.champions import local_store, project_root
 
 #: How many disagreements are kept in all, and how many an answer tells.
 KEPT, TOLD = 1000, 50

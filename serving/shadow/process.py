@@ -15,10 +15,10 @@ from functools import partial
 from pathlib import Path
 
 from data.errors import InputError
-from serving.doors import logs
-from serving.doors.lazy import Lazy, following
-from serving.doors.problems import RefusedError
-from serving.doors.settings import ServerSettings
+from serving.http import request_context
+from serving.http.models import Lazy, following
+from serving.http.schemas import RefusedError
+from serving.http.settings import ServerSettings
 from serving.shadow import kept
 from serving.shadow.held import Contenders, HeldTogether
 from serving.shadow.messages import HEAD, AnsweredBody, AnsweredMany, read
@@ -137,6 +137,6 @@ def _judge(beside: Challengers, message: AnsweredMany) -> None:
 def main() -> None:
     """Listen until the server ends."""
     settings = ServerSettings.handed_on()
-    logs.begin(settings.log_level, settings.log_format)
+    request_context.begin(settings.log_level, settings.log_format)
     os.nice(NICE)
     asyncio.run(_listen(settings))

@@ -10,14 +10,14 @@ from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
 from data.errors import InputError
-from serving.doors import problems
+from serving.http import schemas
 from serving.shadow.kept import HTTP, ShadowReport, place, report
 
 
 def install(app: FastAPI) -> None:
     """Let `app` tell what is kept of the shadow."""
 
-    @app.get("/v1/shadow", responses=problems.responses(422))
+    @app.get("/v1/shadow", responses=schemas.responses(422))
     def shadow() -> ShadowReport:
         """Tell how often challengers say what champions say, and of which cases they don't."""
         return report(place(), running=app.state.settings.shadow is not None)

@@ -11,7 +11,7 @@ from threading import Event, Lock, Thread
 
 from prometheus_client import Counter
 
-from serving.doors.exchange import Exchange
+from serving.http.request_context import Exchange
 from serving.shadow.messages import AnsweredBody, AnsweredMany, written
 
 #: How many requests may wait, and of how many bytes in all, with their answers.

@@ -12,8 +12,8 @@ from typing import Any
 
 from data.errors import InputError
 from serving.answering import Wanted, refuse_others, supply_of
-from serving.doors.bodies import JSON
-from serving.pages.tables import printed, shown
+from serving.http.bodies import JSON
+from serving.reports.text_tables import printed, shown
 from serving.shadow import kept
 from serving.shadow.held import Contenders, Disagreement, HeldTogether
 from serving.shadow.kept import ShadowFigures

@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event, Thread
 
-from serving.doors.settings import ServerSettings
+from serving.http.settings import ServerSettings
 
 LOG = logging.getLogger("perfjudge")
 #: Seconds after which a process that ended is started again: at first, then ever later.

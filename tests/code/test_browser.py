@@ -13,14 +13,14 @@ import anyio
 import httpx
 import pytest
 
-from serving.browser import overview, promotions
-from serving.browser.recent import KEPT, LETTERS, Recent
-from serving.browser.sending import report
-from serving.doors.api import create_app
-from serving.doors.bodies import Answered
-from serving.doors.lazy import all_models
-from serving.pages.render import script
-from serving.pages.verdict_lines import VerdictLine
+from serving.http import overview
+from serving.http.api import create_app
+from serving.http.bodies import Answered
+from serving.http.browser_pages import report
+from serving.http.models import all_models
+from serving.http.recent_verdicts import KEPT, LETTERS, Recent
+from serving.reports.rendering import script
+from serving.reports.verdict_lines import VerdictLine
 from serving.supply import doors
 from training.registry.champions import Version
 
@@ -122,7 +122,7 @@ def test_what_is_kept_of_verdicts_is_bounded():
 
 
 def test_processes_of_one_server_know_each_others_verdicts(tmp_path, monkeypatch):
-    monkeypatch.setattr("serving.browser.recent.DELAY", 0.01)
+    monkeypatch.setattr("serving.http.recent_verdicts.DELAY", 0.01)
     own = os.getpid()
     here, there = Recent(str(tmp_path)), Recent(str(tmp_path))
     here.add(DOOR, answered("here"))
@@ -153,7 +153,7 @@ def versions(monkeypatch, **found):
 
     known = {alias: version(alias, *told) for alias, told in found.items()}
     mine = {"regression-comparison": known}
-    monkeypatch.setattr(promotions, "version_of", lambda name, alias: mine.get(name, {}).get(alias))
+    monkeypatch.setattr(overview, "version_of", lambda name, alias: mine.get(name, {}).get(alias))
 
 
 def test_who_is_champion_and_who_was_refused_is_told_with_reasons(app, monkeypatch):

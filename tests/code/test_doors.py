@@ -4,8 +4,8 @@ import anyio
 import httpx
 import pytest
 
-from serving.doors.api import create_app
-from serving.doors.lazy import all_models
+from serving.http.api import create_app
+from serving.http.models import all_models
 from serving.supply import doors
 
 JSON = {"content-type": "application/json"}

@@ -14,7 +14,7 @@ from data.stage import guard
 from data.stage import run as run_stage
 from serving import report
 from serving.cli import run
-from serving.doors.api import create_app
+from serving.http.api import create_app
 
 LINE = re.compile(r"(?:perfjudge: )?unexpected (.*); the trace is in (.*)\n")
 

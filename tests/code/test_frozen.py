@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from data.errors import InputError
-from training.comparisons.ready import ReadyModel
-from training.comparisons.stored import Card, TrainedModel
-from training.estimators import frozen
+from training.comparisons.stored import Card, ReadyModel, TrainedModel
+from training.estimators import compiled_pipeline
 from training.estimators.answering import Fitted
-from training.estimators.boosted import Boosted
+from training.estimators.boosted_trees import Boosted
 from training.estimators.catalogue import CATALOGUE
 from training.estimators.pipelines import answering, fail_probability, pipeline
 
@@ -43,7 +42,7 @@ def frozen_model(request):
 
 def test_arrays_read_from_disk_answer_as_the_pipeline_does(frozen_model, tmp_path):
     frozen_model.write(tmp_path)
-    read = frozen.read(tmp_path / frozen.FILE, tmp_path / "model.skops")
+    read = compiled_pipeline.read(tmp_path / compiled_pipeline.FILE, tmp_path / "model.skops")
     unseen = np.concatenate([vectors(3000, seed=9), np.full((1, 6), np.nan), np.full((1, 6), -1e6)])
     expected = fail_probability(frozen_model.model, unseen)
     assert np.ptp(expected) > 0.5
@@ -73,24 +72,30 @@ def test_arrays_of_another_model_are_not_asked(tmp_path):
     old, new = trained("decision-tree", seed=0), trained("decision-tree", seed=5)
     old.write(tmp_path / "old")
     new.write(tmp_path / "new")
-    (tmp_path / "old" / frozen.FILE).rename(tmp_path / "new" / frozen.FILE)
+    (tmp_path / "old" / compiled_pipeline.FILE).rename(tmp_path / "new" / compiled_pipeline.FILE)
     unseen = vectors(50, seed=3)
     found = ReadyModel.read(tmp_path / "new").answering.answers(unseen, np.zeros(6))[0]
-    assert frozen.read(tmp_path / "new" / frozen.FILE, tmp_path / "new" / "model.skops") is None
+    assert (
+        compiled_pipeline.read(tmp_path / "new" / compiled_pipeline.FILE, tmp_path / "new" / "model.skops")
+        is None
+    )
     np.testing.assert_allclose(found, fail_probability(new.model, unseen), atol=1e-12)
 
 
 def rewritten(directory, **changes):
     """Write a tree, then change arrays in its file."""
     trained("decision-tree").write(directory)
-    with np.load(directory / frozen.FILE) as arrays:
+    with np.load(directory / compiled_pipeline.FILE) as arrays:
         content = {**arrays, **changes}
-    np.savez(directory / frozen.FILE, **{name: array for name, array in content.items() if array is not None})
-    return directory / frozen.FILE, directory / "model.skops"
+    np.savez(
+        directory / compiled_pipeline.FILE,
+        **{name: array for name, array in content.items() if array is not None},
+    )
+    return directory / compiled_pipeline.FILE, directory / "model.skops"
 
 
 def test_another_version_is_not_read(tmp_path):
-    assert frozen.read(*rewritten(tmp_path, version=frozen.VERSION + 1)) is None
+    assert compiled_pipeline.read(*rewritten(tmp_path, version=compiled_pipeline.VERSION + 1)) is None
 
 
 LEAVES = np.full(3, -1)
@@ -130,8 +135,8 @@ def test_arrays_that_cannot_be_walked_or_trusted_are_refused_by_name(tmp_path, c
         "threshold": np.zeros(3), "value": np.array([0.5, 0.0, 1.0]),
     }  # fmt: skip
     with pytest.raises(InputError) as caught:
-        frozen.read(*rewritten(tmp_path, **nodes | changes))
-    assert str(caught.value).startswith(f"{tmp_path / frozen.FILE}")
+        compiled_pipeline.read(*rewritten(tmp_path, **nodes | changes))
+    assert str(caught.value).startswith(f"{tmp_path / compiled_pipeline.FILE}")
     assert told in str(caught.value)
 
 
@@ -139,7 +144,7 @@ def test_a_small_file_that_unpacks_to_more_than_memory_is_not_unpacked(tmp_path,
     path, model = rewritten(tmp_path)
     monkeypatch.setattr("data.tables.arrays.MAX_BYTES", 1000)
     with pytest.raises(InputError, match=r"model.npz: unpacks to \d+ MB; expected \d+ at most"):
-        frozen.read(path, model)
+        compiled_pipeline.read(path, model)
 
 
 def test_a_card_and_arrays_of_another_width_do_not_belong_together(tmp_path):
@@ -148,7 +153,7 @@ def test_a_card_and_arrays_of_another_width_do_not_belong_together(tmp_path):
     (tmp_path / "card.json").write_text(json.dumps(card | {"features": card["features"][:5]}))
     with pytest.raises(InputError, match="features: names 5, but the model beside it takes 6"):
         ReadyModel.read(tmp_path)
-    (tmp_path / frozen.FILE).unlink()
+    (tmp_path / compiled_pipeline.FILE).unlink()
     with pytest.raises(InputError, match="features: names 5, but the model beside it takes 6"):
         ReadyModel.read(tmp_path)
 
@@ -178,7 +183,7 @@ def test_a_card_of_other_types_is_refused_by_key(tmp_path, changes, told):
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"\xff", b"PK\x03\x04"])
 def test_a_card_or_a_pipeline_that_is_none_is_refused_by_file(tmp_path, content):
     trained("decision-tree").write(tmp_path)
-    (tmp_path / frozen.FILE).unlink()
+    (tmp_path / compiled_pipeline.FILE).unlink()
     for name in ("model.skops", "card.json"):
         whole = (tmp_path / name).read_bytes()
         (tmp_path / name).write_bytes(content)

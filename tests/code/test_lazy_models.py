@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from data.errors import InputError
-from serving.doors import lazy as lazy_models
-from serving.doors.lazy import Lazy
+from serving.http import models as lazy_models
+from serving.http.models import Lazy
 from serving.models import Head, ModelRef
 from serving.supply import Loader, Registered
 from training.registry.champions import Version

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from training.estimators.novelty import Familiar, warned
+from training.estimators.out_of_distribution import Familiar, warned
 
 GROUPS = np.array([f"g{row % 20}" for row in range(1000)])
 

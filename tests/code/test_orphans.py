@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from data.orphans import alone
-from data.places import Places
+from data.paths import Places
 from data.tables.files import PART
 from tests.imports import ROOT
 
@@ -32,7 +32,7 @@ with alone("comparisons"):
 WORKERS = """
 import os, time
 from pathlib import Path
-from data.sidebyside import Compute, side_by_side
+from data.parallel import Compute, side_by_side
 def rest(number):
     Path(f"worker {number}").write_text(str(os.getpid()))
     time.sleep(600)

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from training.evaluation.paired import Drawing, Unseen, paired
+from training.evaluation.paired_bootstrap import Drawing, Unseen, paired
 
 HOW = Drawing(200, 0.95, 1)
 

@@ -13,14 +13,12 @@ from hypothesis import strategies as st
 from lxml import etree
 from markdown_it import MarkdownIt
 
-from data.errors import InputError
-from data.plain_text import one_line, visible, visible_xml
+from data.errors import InputError, one_line, visible, visible_xml
 from data.tables.cells import without_quotes, written_csv
 from serving.comparisons.compare.annotating import _line
-from serving.pages.markdown import cell, prose
-from serving.pages.render import environment
-from serving.pages.tables import tabulated
-from serving.pages.verdict_lines import Lines, VerdictLine, as_junit, as_markdown, as_plain
+from serving.reports.rendering import environment
+from serving.reports.text_tables import cell, prose, tabulated
+from serving.reports.verdict_lines import Lines, VerdictLine, as_junit, as_markdown, as_plain
 
 WORDS = """
     @everyone @org/team #1 owner/repo#2 GH-3 a@b.example https://a.example/x www.a.example 0123abc

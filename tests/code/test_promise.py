@@ -7,8 +7,8 @@ import pytest
 from scipy.special import expit
 
 from data.errors import InputError
-from training.evaluation.cuts import Cuts, Limits, Usual, VerdictCosts, Wish, cuts_for, looking
-from training.evaluation.promise import Promise, Promised, Scored, kept, needed
+from training.evaluation.risk_guarantee import Promise, Promised, Scored, kept, needed
+from training.evaluation.thresholds import Cuts, Limits, Usual, VerdictCosts, Wish, cuts_for, looking
 
 SPLITS = 200
 

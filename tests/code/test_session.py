@@ -4,8 +4,7 @@ import pytest
 
 from data.errors import InputError
 from data.fingerprints.stress_ng import PlannedStressor, Rate
-from data.measure.journal import Journal
-from data.measure.session import Session, quietest
+from data.measure.session import Journal, Session, quietest
 from tests.seen import Seen
 
 PLAN = [PlannedStressor("cpu", 1, repetition) for repetition in range(1, 6)]

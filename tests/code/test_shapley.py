@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from xgboost import DMatrix, XGBClassifier
 
-from training.estimators.shapley import Attributions
+from training.estimators.boosted_trees import Attributions
 
 
 @pytest.fixture(scope="module")

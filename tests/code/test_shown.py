@@ -4,9 +4,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.places import Places
-from training.evaluation.plots import counts, coverage, precision_recall, predicted, reliability
-from training.evaluation.shown import leading, of_predictions, of_verdicts
+from data.paths import Places
+from training.evaluation.figures import (
+    counts,
+    coverage,
+    leading,
+    of_predictions,
+    of_verdicts,
+    precision_recall,
+    predicted,
+    reliability,
+)
 
 
 def score(**pooled):

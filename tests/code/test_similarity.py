@@ -4,10 +4,16 @@ from scipy.optimize import check_grad
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from training.estimators.similarity import climb as similarity_climb
-from training.estimators.similarity.climb import Curvature, direct, expectation_maximisation, maximise
-from training.estimators.similarity.estimator import SimilarityLogistic
-from training.estimators.similarity.likelihood import Pairs, Penalty
+from training.estimators import similarity_logistic as similarity_climb
+from training.estimators.similarity_logistic import (
+    Curvature,
+    Pairs,
+    Penalty,
+    SimilarityLogistic,
+    direct,
+    expectation_maximisation,
+    maximise,
+)
 
 
 @parametrize_with_checks([SimilarityLogistic(), SimilarityLogistic("direct")])

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from training.estimators import frozen
-from training.estimators.boosted import boosted
+from training.estimators import compiled_pipeline
+from training.estimators.boosted_trees import boosted
 from training.estimators.catalogue import CATALOGUE
-from training.estimators.guide import Guide
-from training.estimators.one_sided import OneSidedNeighbours
+from training.estimators.one_sided_neighbours import OneSidedNeighbours
 from training.estimators.pipelines import answering, fail_probability, pipeline
-from training.estimators.signed import SignedLogistic
+from training.estimators.preparation import Guide
+from training.estimators.signed_logistic import SignedLogistic
 
 #: The first column is the evidence; the last one is about something else.
 GUIDE = Guide((-1, -1, 1, -1, 0), evidence=0)
@@ -46,7 +46,7 @@ def test_a_worse_value_never_makes_a_fail_less_probable(rows, name, sampler):
 def test_arrays_answer_as_the_pipeline_does_and_reasons_add_up(rows, name):
     x, y = rows
     fitted = answering(pipeline(CATALOGUE[name], CATALOGUE[name].start, y, 0, GUIDE).fit(x, y))
-    ready = frozen.freeze(fitted) or boosted(fitted)
+    ready = compiled_pipeline.freeze(fitted) or boosted(fitted)
     reference = np.nanmedian(x[y == 0], axis=0)
     probability, contributions = ready.answers(x, reference)
     np.testing.assert_allclose(probability, fail_probability(fitted, x), atol=1e-6)
@@ -75,7 +75,7 @@ def test_neighbours_weigh_what_lies_near_of_both_classes():
 
 
 def test_a_gap_is_filled_with_what_is_usual_at_that_evidence(rows):
-    from training.estimators.evident import Gaps
+    from training.estimators.preparation import Gaps
 
     draw = np.random.default_rng(0)
     x = draw.normal(size=(100, 2))

@@ -101,7 +101,7 @@ def named(*patterns):
         ("features/fingerprints/matrix.py", ["[!iv]*@fingerprints"]),
         ("serving/comparisons/page.py", ["report@comparisons"]),
         ("data/tables/files.py", ["*@*", "plots"]),
-        ("serving/pages/charts.py", ["report@*", "plots"]),
+        ("serving/reports/charts.py", ["report@*", "plots"]),
         ("data/families.py", []),
         ("data/corun/__pycache__/run.cpython-311.pyc", []),
     ],

@@ -1,6 +1,6 @@
 import numpy as np
 
-from training.evaluation.steadiest import Said, steadiest
+from training.comparisons.evaluate import Said, steadiest
 
 GROUPS = np.array([f"o{number // 10}" for number in range(400)])
 FAILED = np.arange(400) % 5 == 0

@@ -5,9 +5,8 @@ import pandas as pd
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from training.estimators.cuts import class_cuts, codes, frequency_cuts
 from training.estimators.inputs import Labelled
-from training.estimators.tan import TAN
+from training.estimators.tan import TAN, class_cuts, codes, frequency_cuts
 
 
 @parametrize_with_checks([TAN(), TAN("classes"), TAN(4)])

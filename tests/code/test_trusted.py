@@ -5,7 +5,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from training.comparisons.stored import Card, TrainedModel
-from training.estimators.similarity.estimator import SimilarityLogistic
+from training.estimators.similarity_logistic import SimilarityLogistic
 from training.estimators.tan import TAN
 
 

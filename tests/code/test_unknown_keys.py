@@ -7,13 +7,13 @@ import pytest
 import yaml
 
 from data.comparisons.params import Comparisons
+from data.comparisons.reading import results_of_run
 from data.comparisons.request import JudgeRequest
-from data.comparisons.run import results_of_run
 from data.corun.params import Corun
 from data.errors import InputError
 from data.matrices.params import Matrices
 from data.params import load
-from data.tables.nearest import nearest, unknown
+from data.tables.problems import nearest, unknown
 from serving.corun.schemas import OnlineRequest, PlaceAnswer, StaticRequest
 from serving.fingerprints.schemas import IrupRequest, ProfileFile
 from serving.matrices.schemas import MatricesRequest

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 from anyio import CapacityLimiter
 
-from serving.doors.bodies import JSON, Answered
-from serving.doors.waiting import SMALL, Desk, Waiting
+from serving.http.batching import SMALL, Desk, Waiting
+from serving.http.bodies import JSON, Answered
 
 MODEL = object()
 

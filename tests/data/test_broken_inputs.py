@@ -17,11 +17,11 @@ from data.corun import formats as corun_formats
 from data.corun.formats import pitot
 from data.errors import InputError
 from data.fingerprints import formats as fingerprint_formats
-from data.fingerprints.formats import application_csv, sparecores
-from data.fingerprints.formats.machines_csv import ValueColumn
+from data.fingerprints.formats import sparecores, typed_csv
+from data.fingerprints.formats.typed_csv import ValueColumn
 from data.matrices import formats as matrix_formats
 from data.matrices.formats import dbsherlock
-from data.tables.digest import digest_of
+from data.tables.files import digest_of
 from tests.code.comparisons.test_sap_hana import MARKS, rows
 from tests.data.comparisons.document import document, operation
 from tests.data.comparisons.test_json import configuration, request
@@ -32,7 +32,7 @@ from tests.data.matrices import rows as matrix_rows
 from training.corun.estimators import arrays as impact_arrays
 from training.corun.estimators.pressure import Named
 from training.corun.stored import ImpactCard, OnlineCard
-from training.estimators import frozen
+from training.estimators import compiled_pipeline
 from training.matrices.engine.stored import EngineCard
 
 #: Broken files of each kind, and the seconds that each may take on a busy machine.
@@ -66,8 +66,8 @@ def servers(directory):
 def linear(directory):
     (directory / "model.skops").write_bytes(b"its pipeline")
     ones = np.ones(3)
-    model = frozen.Linear(*prepared(ones), ones, np.array(0.5))
-    frozen.write(directory / frozen.FILE, model, directory / "model.skops")
+    model = compiled_pipeline.Linear(*prepared(ones), ones, np.array(0.5))
+    compiled_pipeline.write(directory / compiled_pipeline.FILE, model, directory / "model.skops")
 
 
 def prepared(ones):
@@ -81,8 +81,10 @@ def trees(directory):
     below = np.array([[2, 1], [4, 3], [-1, -1], [-1, -1], [-1, -1]])
     shape = {"roots": np.array([0, 1]), "feature": np.array([1, 2, -1, -1, -1]), "children": below}
     ones = np.ones(3)
-    frozen.write(
-        directory / frozen.FILE, frozen.Trees(*prepared(ones), **shape, **nodes), directory / "model.skops"
+    compiled_pipeline.write(
+        directory / compiled_pipeline.FILE,
+        compiled_pipeline.Trees(*prepared(ones), **shape, **nodes),
+        directory / "model.skops",
     )
 
 
@@ -194,11 +196,14 @@ READERS = {
         lambda path: fingerprint_formats.read("tables", [path]), "f.csv", "machine,cpu,zlog\na,1,2\nb,3,4\n"
     ),
     "an application CSV": read_one(
-        lambda path: application_csv.read(path, ValueColumn("mine", "seconds", "lower")),
+        lambda path: typed_csv.read_application(path, ValueColumn("mine", "seconds", "lower")),
         "a.csv", "machine,value,unit\na,1.5,s\nb,2,s\n",
     ),
-    "a linear model": (linear, lambda path: answered(frozen.read(path / "model.npz", path / "model.skops"))),
-    "trees": (trees, lambda path: answered(frozen.read(path / "model.npz", path / "model.skops"))),
+    "a linear model": (
+        linear,
+        lambda path: answered(compiled_pipeline.read(path / "model.npz", path / "model.skops")),
+    ),
+    "trees": (trees, lambda path: answered(compiled_pipeline.read(path / "model.npz", path / "model.skops"))),
     "trees of impact": (
         impact, lambda path: answered_impact(impact_arrays.read(path / "model.npz", path / "model.skops")),
     ),

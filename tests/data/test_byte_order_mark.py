@@ -10,18 +10,18 @@ from data.comparisons import formats
 from data.comparisons.formats.sap_hana import read as read_sap_hana
 from data.comparisons.params import Comparisons
 from data.errors import InputError
-from data.fingerprints.formats import application_csv
-from data.fingerprints.formats import machines_csv as fingerprint_csv
-from data.fingerprints.formats.machines_csv import ValueColumn
+from data.fingerprints.formats import typed_csv
+from data.fingerprints.formats import typed_csv as fingerprint_csv
+from data.fingerprints.formats.typed_csv import ValueColumn
 from data.params import load
 from data.tables.files import content_of, read_json, yaml_content
-from serving.doors.bodies import parse_json
+from serving.http.bodies import parse_json
 from tests.data.comparisons.document import document, operation
 from tests.data.comparisons.test_json import configuration, request
 
 
 def _measured(path):
-    return application_csv.read(path, ValueColumn("mine", "seconds", "lower"))["value"].tolist()
+    return typed_csv.read_application(path, ValueColumn("mine", "seconds", "lower"))["value"].tolist()
 
 
 MARK = codecs.BOM_UTF8
@@ -38,7 +38,10 @@ def test_a_body_may_begin_with_it():
         ('{"a": 1}', content_of),
         ('{"a": 1}', lambda path: read_json(path, dict[str, int])),
         ("a: 1", yaml_content),
-        ("machine,cpu\na,1\n", lambda path: fingerprint_csv.read(path).machines["stressor"].tolist()),
+        (
+            "machine,cpu\na,1\n",
+            lambda path: fingerprint_csv.read_machines(path).machines["stressor"].tolist(),
+        ),
         ('"machine",value\na,1\n', _measured),
     ],
 )

@@ -13,8 +13,8 @@ from data.comparisons import formats
 from data.comparisons.params import Comparisons
 from data.errors import InputError
 from data.params import load
+from data.tables.documents import TextLoader, require_unique_keys
 from data.tables.files import content_of, json_content, yaml_content
-from data.tables.unique_keys import TextLoader, require_unique_keys
 from serving.comparisons.compare.acknowledging import read_acknowledged
 from tests.repeated_keys import objects_of, with_repeated_key
 

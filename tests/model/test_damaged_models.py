@@ -18,14 +18,14 @@ from data.comparisons.request import EXAMPLE
 from data.errors import ModelError
 from serving.cli import run
 from serving.comparisons.body import answer_json, answer_many
-from serving.doors import problems
-from serving.doors.api import create_app
-from serving.doors.lazy import all_models
+from serving.http import schemas
+from serving.http.api import create_app
+from serving.http.models import all_models
 from serving.models import ModelRef, Served
 from tests.code.matrices.test_judging import trained_on
 from tests.matrix_pairs import pairs
 from tests.model.comparisons.test_obvious import trained
-from training.comparisons.ready import ReadyModel
+from training.comparisons.stored import ReadyModel
 from training.corun.estimators.fitting import ImpactRecipe
 from training.corun.estimators.models import CATALOGUE as IMPACTS
 from training.corun.stored import ImpactCard, TrainedImpact
@@ -187,14 +187,14 @@ def asked(app, *requests):
 def test_a_server_does_not_answer_with_a_damaged_model(damaged_directory):
     app = create_app(all_models({"model": str(damaged_directory)}))
     answered, ready = asked(app, ("POST", "/v1/comparisons/judge", BODY), ("GET", "/readyz", b""))
-    assert (answered.status_code, answered.headers["content-type"]) == (503, problems.MEDIA_TYPE)
+    assert (answered.status_code, answered.headers["content-type"]) == (503, schemas.MEDIA_TYPE)
     assert "expected a finite number" in answered.json()["detail"]
     assert ready.status_code == 503
 
 
 def test_a_model_that_fails_one_question_is_unavailable_for_that_question():
     app = FastAPI()
-    problems.install(app)
+    schemas.install(app)
 
     @app.get("/")
     def broken():

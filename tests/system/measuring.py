@@ -5,7 +5,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from data.measure.proc import descendants
+from data.measure.kernel_counts import descendants
 
 ROOT = Path(__file__).parents[2]
 #: Collects, and once enough is kept stays in the middle of a run until it is told to end.
@@ -14,7 +14,7 @@ import sys, time
 from pathlib import Path
 from data import collect
 from data.measure.child import Child
-from data.measure.process_counts import ProcessTree
+from data.measure.kernel_counts import ProcessTree
 
 suite, out, after = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 journal, stayed = out / "journal.jsonl", []

@@ -21,12 +21,12 @@ from dvc.repo import Repo
 from selenium.webdriver.support.wait import WebDriverWait
 
 from data.families import FAMILIES
-from data.places import Places
-from serving.pages import vega
+from data.paths import Places
+from serving.reports import vega
 from tests.imports import ROOT
 from tests.system.browsing import requested
+from training.evaluation.figures import of_predictions, of_verdicts
 from training.evaluation.metrics import entries
-from training.evaluation.shown import of_predictions, of_verdicts
 
 WIDE = 120
 #: Every command of the page that shows or compares figures and knobs.

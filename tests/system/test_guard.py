@@ -19,7 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from features.comparisons.vectors import SEED_FEATURES
 from tests.system.conftest import Listening, comparison, fitted
 from training.comparisons.stored import TrainedModel
-from training.registry.deciles import of_features
+from training.registry.stored import of_features
 
 PROGRAM = Path(sys.executable).with_name("perfjudge")
 JUDGE = "/v1/comparisons/judge"

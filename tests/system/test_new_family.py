@@ -54,7 +54,7 @@ from features.supply import FeaturesSupply
 def _featurize():
     import numpy as np
     from data.boots.tables import BootTables
-    from data.places import Places
+    from data.paths import Places
     from data.tables.files import replacing
     boots = BootTables.read(Places("boots").interim).boots
     with replacing(Places("boots").processed / "features.parquet") as path:
@@ -83,16 +83,16 @@ from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import cross_val_predict
 from data.boots.tables import Boots
 from data.params import load
-from data.places import Places
-from data.tables.digest import digest_of
+from data.paths import Places
+from data.tables.files import digest_of
 from data.tables.files import replacing, write_json
-from data.tables.written import written
+from data.tables.documents import written
 from training.evaluation.metrics import spread
 from training.registry.contest import Candidate, promoted
-from training.registry.kept_verdicts import OOF, Kept
+from training.registry.contest import OOF, Kept
 from training.registry.stored import StoredCard, StoredModel
 from training.registry.runs import TrackedRun, scores_by_name
-from training.registry.unseen import by_errors
+from training.registry.contest import by_errors
 
 PLACES = Places("boots")
 FEATURES = PLACES.processed / "features.parquet"
@@ -136,9 +136,9 @@ def promote():
 from serving.supply import MEBIBYTE, Door, Registered, ServingSupply
 
 def _page(root):
-    from data.places import Places
-    from data.tables.written import written
-    from serving.pages.render import render
+    from data.paths import Places
+    from data.tables.documents import written
+    from serving.reports.rendering import render
     return render("boots.html", metrics=written(Places("boots", root).metrics, "evaluate"))
 
 def _doors():
@@ -161,8 +161,8 @@ SUPPLY = ServingSupply(_page, models=(_LINE,), doors=_doors, commands=_commands)
 from math import log2
 from pydantic import BaseModel, PositiveFloat
 from data.boots.tables import Boots
-from serving.doors.bodies import Answered, request_of
-from serving.doors.schemas import ServedModel
+from serving.http.bodies import Answered, request_of
+from serving.http.schemas import ServedModel
 from serving.models import Source
 from serving.supply import Loader
 from training.boots.model import Card, Line
@@ -183,7 +183,7 @@ def handle(body, line):
 LINES = Source(lambda: project_params(Boots).section.promote.name, Line.read, Card.read)
 LOADER = Loader(LINES.name, LINES.load, lambda line: line.card.told, ServedModel, LINES.head)
 """,
-    "serving/pages/templates/boots.html": """
+    "serving/reports/templates/boots.html": """
 {% extends "report.html" %}{% block content %}<h1>{{ metrics.data.boots }} boots</h1>{% endblock %}
 """,
 }

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from schemathesis import Config, GenerationMode
 from schemathesis.python import asgi
 
-from serving.doors.api import create_app
-from serving.doors.lazy import all_models
-from serving.doors.settings import ServerSettings
+from serving.http.api import create_app
+from serving.http.models import all_models
+from serving.http.settings import ServerSettings
 from tests.system.conftest import comparison
 from tests.system.corun import inputs as corun_inputs
 from tests.system.fingerprints import inputs as fingerprint_inputs

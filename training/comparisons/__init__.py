@@ -32,7 +32,7 @@ def _promote() -> None:
 
 
 def _unseen() -> UnseenSupply:
-    from training.comparisons.unseen import UNSEEN
+    from training.comparisons.promote import UNSEEN
 
     return UNSEEN
 

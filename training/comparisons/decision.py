@@ -12,7 +12,7 @@ from data.errors import InputError
 from data.tables.specs import read_table
 from training.comparisons.examples import Examples, FeatureTable
 from training.comparisons.family import Family
-from training.evaluation.cuts import Cuts
+from training.evaluation.thresholds import Cuts
 
 Floats = NDArray[np.float64]
 
@@ -26,7 +26,7 @@ def below_floor(worst_change: Floats, floor: float) -> NDArray[np.bool_]:
     Parameters
     ----------
     worst_change : ndarray of shape (n_comparisons,)
-        As `features.comparisons.asked.Asked` has it: negative is worse.
+        As `features.comparisons.prepared.Asked` has it: negative is worse.
     floor : float
         As a share of the baseline's median; 0 = there is no floor.
     """
@@ -70,7 +70,7 @@ def verdicts(cuts: Cuts, told: Floats, below: NDArray[np.bool_], *, beneath: boo
     below : ndarray of bool, shape (n_comparisons,)
         Which lie below the floor.
     beneath : bool
-        Whether these may be ``unsure``; see `training.evaluation.cuts.Wish`.
+        Whether these may be ``unsure``; see `training.evaluation.thresholds.Wish`.
     """
     said = cuts.answers(told)
     doubted = (said != "pass") & beneath

@@ -2,30 +2,185 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from data.sidebyside import side_by_side
+from data.parallel import Compute, side_by_side
 from data.tables.files import replacing, write_json
-from training.comparisons.curves import curves
 from training.comparisons.decision import examples_of
-from training.comparisons.examples import FeatureTable
+from training.comparisons.examples import Examples, FeatureTable, Part, parts, stratified
 from training.comparisons.family import Family
-from training.comparisons.held import HeldRows, decision, read_held
-from training.comparisons.labels.beside import known_of
-from training.comparisons.promises import FILE as PROMISES
-from training.comparisons.promises import outcomes, sent, summaries
-from training.comparisons.splits import Part, parts, stratified
+from training.comparisons.few_labels import known_of
+from training.comparisons.out_of_fold import GUARANTEES_FILE as PROMISES
+from training.comparisons.out_of_fold import HeldRows, decision, outcomes, read_held, sent, summaries
 from training.comparisons.train import Fit, tested
 from training.comparisons.tune import Classified
-from training.estimators.catalogue import STEADIEST
+from training.estimators.catalogue import CATALOGUE, STEADIEST
+from training.estimators.pipelines import pipeline
+from training.evaluation.figures import of_verdicts
 from training.evaluation.metrics import entries
-from training.evaluation.shown import of_verdicts
-from training.evaluation.steadiest import Said, steadiest
-from training.evaluation.tuned import read_tuned, require_parts
+from training.evaluation.search import read_tuned, require_parts
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+#: Draws of the bootstrap.
+DRAWS = 400
+#: Of the percentile interval.
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a model said of rows that it had not seen.
+
+    Attributes
+    ----------
+    probability : ndarray of shape (n_rows,)
+        Of ``fail``.
+    fails : ndarray of bool, shape (n_rows,)
+        Its verdicts.
+    """
+
+    probability: Floats
+    fails: Flags
+
+
+def steadiest(
+    failed: Flags,
+    said: Mapping[str, Said],
+    groups: NDArray[np.str_],
+    order: Sequence[str],
+    seed: int,
+) -> str:
+    """Return the first of `order` that is not worse than the best.
+
+    What a model is worth is the mean of its balanced accuracy and its average precision, as in the search for
+    parameters. It is worse where the whole interval of the difference in worth is, over whole groups drawn
+    with replacement: smaller differences are those between samples of groups, and what one measurement cannot
+    tell apart is told by how little a model depends on it (as the simplest model within the error is taken by
+    Breiman, Friedman, Olshen and Stone, Classification and Regression Trees, 1984, section 3.4.3).
+
+    Parameters
+    ----------
+    failed : ndarray of bool, shape (n_rows,)
+        The people's verdicts.
+    said : mapping
+        By model, on the same rows.
+    groups : ndarray of shape (n_rows,)
+    order : sequence of str
+        The steadiest first; models that it lacks come last, as they stand in `said`.
+    seed : int
+    """
+    names = sorted(said, key=lambda name: order.index(name) if name in order else len(order))
+    once = np.ones(len(failed))
+    worth = {name: _worth(failed, said[name], once) for name in names}
+    best = max(names, key=lambda name: worth[name])
+    weights = list(_drawn(failed, groups, seed))
+    drawn = {name: np.array([_worth(failed, said[name], weight) for weight in weights]) for name in names}
+    tail = (1 - CONFIDENCE) / 2
+    return next(name for name in names if np.quantile(drawn[best] - drawn[name], tail) <= 0)
+
+
+def _drawn(failed: Flags, groups: NDArray[np.str_], seed: int) -> list[Floats]:
+    """Return how often each row is drawn; draws without any fail or pass are left out."""
+    _, group = np.unique(groups, return_inverse=True)
+    size = int(group.max()) + 1
+    counts = np.random.default_rng(seed).multinomial(size, np.full(size, 1 / size), size=DRAWS)
+    weights = counts[:, group].astype(np.float64)
+    return [weight for weight in weights if weight[failed].sum() and weight[~failed].sum()]
+
+
+def _worth(failed: Flags, said: Said, weight: Floats) -> float:
+    from sklearn.metrics import average_precision_score
+
+    recall = np.average(said.fails[failed], weights=weight[failed])
+    spared = np.average(~said.fails[~failed], weights=weight[~failed])
+    precision = average_precision_score(failed, said.probability, sample_weight=weight)
+    return float(((recall + spared) / 2 + precision) / 2)
+
+
+NEIGHBOURS = 30
+#: Beyond this share of the votes a comparison fails; a tie passes.
+MAJORITY = 0.5
+#: A fold with more training rows than this learns from all fails and some passes; the figures show a
+#: trend, and all of them would take minutes.
+LARGEST = 3000
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class _Curves:
+    """All four curves of one fold."""
+
+    train: Examples
+    test: Examples
+    number: int
+    seed: int
+
+
+def curves(examples: Examples, folds: list[Part], seed: int, compute: Compute) -> pd.DataFrame:
+    """Compute the accuracy curves on `folds`, with the configurations of seed 000, section 6.7.
+
+    Returns
+    -------
+    DataFrame
+        ``curve`` ("knn-uniform", "knn-distance", "random-forest", "extra-trees"), ``parameter`` (neighbours,
+        or trees), ``fold``, ``accuracy``.
+    """
+    tasks = [
+        _Curves(examples.rows(part.train).sample(LARGEST, seed), examples.rows(part.test), number, seed)
+        for number, part in enumerate(folds)
+    ]
+    return pd.concat(side_by_side(_of_fold, tasks, compute, "accuracy curves"), ignore_index=True)
+
+
+def _of_fold(task: _Curves) -> pd.DataFrame:
+    rows = []
+    for curve in ("knn-uniform", "knn-distance", "random-forest", "extra-trees"):
+        votes = _neighbour_votes(task, curve) if curve.startswith("knn") else _tree_votes(task, curve)
+        for parameter, share in enumerate(votes, start=1):
+            accuracy = float(((share > MAJORITY) == task.test.y).mean())
+            rows.append((curve, parameter, task.number, accuracy))
+    return pd.DataFrame(rows, columns=["curve", "parameter", "fold", "accuracy"])
+
+
+def _fitted(task: _Curves, name: str) -> tuple[Any, Floats]:
+    """Return the fitted classifier and the test vectors as it sees them."""
+    model = CATALOGUE[name]
+    whole = pipeline(model, model.start, task.train.y, task.seed).fit(task.train.x, task.train.y)
+    return whole[-1], np.asarray(whole[:-1].transform(task.test.x))
+
+
+def _neighbour_votes(task: _Curves, name: str) -> Iterator[Floats]:
+    """Yield the share of votes for fail among the nearest 1, 2, ... neighbours."""
+    classifier, x = _fitted(task, name)
+    distance, nearest = classifier.kneighbors(x, n_neighbors=min(NEIGHBOURS, len(task.train.y)))
+    weight = np.ones_like(distance) if name == "knn-uniform" else _nearness(distance)
+    voted = np.cumsum(weight * task.train.y[nearest], axis=1) / np.cumsum(weight, axis=1)
+    yield from voted.T
+
+
+def _nearness(distance: Floats) -> Floats:
+    """Weigh neighbours by the inverse of their distance; those at no distance outvote all others."""
+    same = distance == 0
+    inverse = 1 / np.where(same, 1.0, distance)
+    return np.where(same.any(axis=1, keepdims=True), same.astype(np.float64), inverse)
+
+
+def _tree_votes(task: _Curves, name: str) -> Iterator[Floats]:
+    """Yield the share of votes for fail of the first 1, 2, ... trees of one forest."""
+    classifier, x = _fitted(task, name)
+    total = np.zeros(len(x))
+    for number, tree in enumerate(classifier.estimators_, start=1):
+        total += tree.predict_proba(x)[:, 1]
+        yield total / number
 
 
 def evaluate(family: Family) -> None:

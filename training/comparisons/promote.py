@@ -2,10 +2,269 @@
 
 from __future__ import annotations
 
-from data.tables.written import written
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from data.errors import InputError
+from data.paths import Places
+from data.tables.documents import written
+from features.comparisons.vectors import EVIDENCE
+from training.comparisons.behavioural_checks import broken, rules
+from training.comparisons.decision import decided, read_changes
+from training.comparisons.examples import FeatureTable
 from training.comparisons.family import Family
-from training.evaluation.opponents import show
-from training.registry.contest import Candidate, Means, promoted
+from training.comparisons.nearest_examples import FILE as EXAMPLES
+from training.comparisons.stored import Card, ReadyModel, TrainedModel
+from training.comparisons.tune import Classified
+from training.estimators.catalogue import CATALOGUE
+from training.estimators.compiled_pipeline import FILE as FROZEN
+from training.estimators.pipelines import fail_probability
+from training.evaluation.figures import show, verdict_figures
+from training.evaluation.metrics import as_dict, ranked, scores_of
+from training.evaluation.paired_bootstrap import Unseen, by_entry, paired_difference
+from training.evaluation.search import read_tuned
+from training.registry.champions import Tracked, client, mlflow
+from training.registry.contest import Candidate, Compared, Means, promoted
+from training.registry.runs import Logbook, TrackedRun, headline, scores_by_name, trials_of
+from training.registry.stored import TRUSTED_TYPES
+from training.supply import UnseenSupply
+
+_REQUIREMENTS = ["scikit-learn", "xgboost-cpu", "skops"]
+_EXAMPLE_ROWS = 5
+#: The file beside a logged model that holds its verdicts on comparisons it had not seen.
+VERDICTS = "verdicts.parquet"
+_KEPT = ("comparison_id", "verdict", "status", "probability", "threshold", "fold")
+
+
+def contest_means(family: Family, metrics: dict[str, Any]) -> Means:
+    """Return how the champion of metrics.json is read, compared and logged."""
+    outs = Outs.read(family, metrics)
+    sound = partial(refused, seed=family.params.seed)
+    return Means(TrainedModel.read, partial(_compared, outs), partial(track, outs), sound)
+
+
+def refused(directory: Path, seed: int) -> str:
+    """Return the behavioural check that a model fails first, and where; empty if it passes all.
+
+    A model of the seed's vector alone is not held to them: it does not see what they speak of.
+    """
+    model = ReadyModel.read(directory)
+    if EVIDENCE not in model.card.features:
+        return ""
+    return next(map(str, broken(model.judged, model.card.threshold, rules(seed))), "")
+
+
+@dataclass(frozen=True)
+class Outs:
+    """What DVC holds of a run of the pipeline."""
+
+    family: Family
+    table: FeatureTable
+    changes: NDArray[np.float64]
+    verdicts: pd.DataFrame
+    metrics: dict[str, Any]
+
+    @classmethod
+    def read(cls, family: Family, metrics: dict[str, Any]) -> Outs:
+        """Read what the stages before promotion wrote."""
+        table = FeatureTable.read(family.features, family.columns())
+        return cls(
+            family,
+            table,
+            read_changes(family.changes, table),
+            pd.read_parquet(family.places.evaluated / "oof.parquet"),
+            metrics,
+        )
+
+    def grouped(self, model: str) -> pd.DataFrame:
+        """Return the verdicts of `model` on operations that it had not seen."""
+        rows = self.verdicts
+        return rows[(rows["entry"] == model) & (rows["split"] == "grouped")]
+
+
+def _compared(outs: Outs, directory: Path) -> Compared:
+    how, frame = outs.family.section.promote, outs.table.frame
+    own = outs.grouped(outs.metrics["champion"]).set_index("comparison_id")["verdict"]
+    difference = paired_difference(
+        frame["status"].to_numpy() == "fail",
+        np.asarray(own.reindex(frame["comparison_id"]).to_numpy() == "fail"),
+        champion_verdicts(directory, outs.changes, frame),
+        frame["fold_group"].to_numpy(np.str_),
+        resamples=how.resamples,
+        confidence=how.confidence,
+        seed=outs.family.params.seed,
+    )
+    return Compared(difference, "the same folds", "balanced accuracy")
+
+
+def champion_verdicts(
+    directory: Path, changes: NDArray[np.float64], frame: pd.DataFrame
+) -> NDArray[np.bool_]:
+    """Return which comparisons of `frame` the champion fails, without letting it judge what it learned from.
+
+    Its verdicts are its own out-of-fold ones for comparisons that it was trained on, direct ones for others.
+
+    Raises
+    ------
+    InputError
+        If a feature of the champion is no longer computed.
+    """
+    model, stored = ReadyModel.read(directory), pd.read_parquet(directory / "extra_files" / VERDICTS)
+    missing = [name for name in model.card.features if name not in frame.columns]
+    if missing:
+        raise InputError(f"the feature {missing[0]!r} is no longer computed")
+    asked = frame[list(model.card.features)].to_numpy(np.float64)
+    probability = decided(model.probability(asked), changes, model.card.floor)
+    direct = np.where(probability >= model.card.threshold, "fail", "pass")
+    own = stored.set_index("comparison_id")["verdict"].reindex(frame["comparison_id"])
+    return np.asarray(np.where(own.isna(), direct, own.to_numpy(object)) == "fail")
+
+
+def track(outs: Outs, tags: dict[str, str]) -> Tracked:
+    """Log every model of the last run of the pipeline that MLflow lacks, and the best one in any case.
+
+    Parameters
+    ----------
+    outs : Outs
+    tags : dict of str to str
+        ``evidence`` is the digest of what the pipeline wrote; runs bear it as a tag.
+
+    Returns
+    -------
+    Tracked
+        The best one.
+    """
+    family, best = outs.family, outs.metrics["champion"]
+    book = Logbook(family.name, outs.metrics["data"], family.features, tags["evidence"])
+    known = {name for name, own in book.known().items() if _has_files(own)}
+    searched = read_tuned(family.places.tuned, Classified)["all"]
+    for name in reversed(ranked(outs.metrics["splits"]["grouped"]["entries"])):
+        if name in searched and name not in known and name != best:
+            _track_model(book, outs, name)
+    return _track_model(book, outs, best)
+
+
+def _has_files(tags: dict[str, str]) -> bool:
+    return "model_uri" in tags and bool(mlflow().artifacts.list_artifacts(artifact_uri=tags["model_uri"]))
+
+
+def _track_model(book: Logbook, outs: Outs, name: str) -> Tracked:
+    model, grouped = TrainedModel.read(outs.family.places.models / name), outs.grouped(name)
+    with book.logged(_run(outs, model.card, grouped)) as run_id:
+        model_id = _log_model(run_id, outs, model, grouped)
+        tracked = Tracked(run_id, f"models:/{model_id}", model_id)
+        book.store.set_tag(run_id, "model_uri", tracked.model_uri)
+    return tracked
+
+
+def _run(outs: Outs, card: Card, grouped: pd.DataFrame) -> TrackedRun:
+    name, splits = card.model, outs.metrics["splits"]
+    title = f"{CATALOGUE[name].title}, folds of whole operations"
+    return TrackedRun(
+        name,
+        {
+            **headline(splits["grouped"]["entries"][name]),
+            **scores_by_name(splits, name),
+            **_promised(outs.metrics, name),
+        },
+        {**card.params, "threshold": card.threshold, "seed": card.seed, **_decided(card)},
+        {"model": name},
+        nested=(*_folds(outs.verdicts, name, card.seed), *trials_of(outs.family.places.tuned, name)),
+        figures=lambda: verdict_figures(grouped, title),
+    )
+
+
+def _promised(metrics: dict[str, Any], name: str) -> dict[str, float]:
+    """Return what held-out folds say of the probabilities of a model, and of its verdicts with ``unsure``."""
+    told = metrics.get("promises", {}).get("grouped", {}).get(name)
+    if told is None:
+        return {}
+    (chosen,) = told["chosen"]
+    rates = {f"{rate}_beside_unsure": chosen[rate] for rate in ("missed", "false_alarms")}
+    return {"calibration_error": told["calibration_error"], "unsure": chosen["unsure"], **rates}
+
+
+def _decided(card: Card) -> dict[str, Any]:
+    kind = "none" if card.calibration is None else card.calibration.kind
+    return {"calibration": kind, "unsure_from": card.deciding.low, "fail_from": card.deciding.high}
+
+
+def _folds(verdicts: pd.DataFrame, model: str, seed: int) -> Iterator[TrackedRun]:
+    own = verdicts[verdicts["entry"] == model]
+    for (split, repeat, fold), rows in own.groupby(["split", "repeat", "fold"], sort=True):
+        params = {"threshold": rows["threshold"].iloc[0], "seed": seed}
+        title, tags = f"{model} {split} r{repeat} f{fold:02}", {"kind": "fold", "split": str(split)}
+        yield TrackedRun(title, as_dict(scores_of(rows)), params, tags)
+
+
+def _log_model(run: str, outs: Outs, model: TrainedModel, grouped: pd.DataFrame) -> str:
+    flow = mlflow()
+    import mlflow.sklearn as flavour
+    from mlflow.models import infer_signature
+
+    trained = outs.family.places.models / model.card.model
+    beside = [path for path in (trained / name for name in ("card.json", FROZEN, EXAMPLES)) if path.is_file()]
+    example = outs.table.frame[list(model.card.features)].head(_EXAMPLE_ROWS).astype(float)
+    with tempfile.TemporaryDirectory() as temporary, warnings.catch_warnings(), flow.start_run(run_id=run):
+        # MLflow tries the example out as a frame; the pipeline was fitted to the same columns without names
+        warnings.filterwarnings("ignore", "X has feature names", UserWarning)
+        verdicts = Path(temporary) / VERDICTS
+        grouped[list(_KEPT)].to_parquet(verdicts, index=False)
+        logged = flavour.log_model(
+            model.model,
+            name=model.card.model,
+            serialization_format="skops",
+            skops_trusted_types=list(TRUSTED_TYPES),
+            pip_requirements=_REQUIREMENTS,
+            signature=infer_signature(example, fail_probability(model.model, example.to_numpy())),
+            input_example=example,
+            pyfunc_predict_fn="predict_proba",
+            extra_files=[str(path) for path in (*beside, verdicts)],
+        )
+    # MLflow stores the pipeline anew, in other bytes; what was trained belongs to the file that was written
+    client().log_model_artifact(logged.model_id, str(trained / "model.skops"))
+    return str(logged.model_id)
+
+
+WHAT = "comparisons"
+_PLACES = Places("comparisons")
+_VECTORS = _PLACES.processed / "features.parquet"
+_OOF = _PLACES.evaluated / "oof.parquet"
+
+
+def _read(root: Path, metrics: Mapping[str, Any]) -> list[Unseen]:
+    oof = pd.read_parquet(root / _OOF)
+    rows = oof[oof["split"] == "grouped"].merge(_groups(root), on="comparison_id", how="left")
+    return by_entry(WHAT, rows.rename(columns={"comparison_id": "case"}), metrics["champion"])
+
+
+def _groups(root: Path) -> pd.DataFrame:
+    columns = {"comparison_id": "comparison_id", "fold_group": "group"}
+    return pd.read_parquet(root / _VECTORS, columns=list(columns)).rename(columns=columns)
+
+
+def _kept(directory: Path, run: str, root: Path) -> Unseen:
+
+    rows = pd.read_parquet(directory / "extra_files" / VERDICTS)
+    if "status" not in rows and (root / _VECTORS).is_file():
+        # versions of before kept their verdicts alone
+        labels = pd.read_parquet(root / _VECTORS, columns=["comparison_id", "status"])
+        rows = rows.merge(labels, on="comparison_id", how="left")
+    if (root / _VECTORS).is_file():
+        rows = rows.merge(_groups(root), on="comparison_id", how="left")
+    return Unseen(WHAT, run, rows.rename(columns={"comparison_id": "case"}))
+
+
+UNSEEN = UnseenSupply((_OOF.as_posix(), _VECTORS.as_posix(), _PLACES.interim.as_posix()), _read, _kept)
 
 
 def promote(family: Family) -> None:
@@ -14,9 +273,11 @@ def promote(family: Family) -> None:
     metrics, name = written(scores, "evaluate"), family.section.registered
     model = metrics["champion"]
 
-    def means() -> Means:
-        from training.comparisons.contest import means
-
-        return means(family, metrics)
-
-    show(metrics, promoted(Candidate(name, model, family.places.models / model, scores, means)))
+    show(
+        metrics,
+        promoted(
+            Candidate(
+                name, model, family.places.models / model, scores, lambda: contest_means(family, metrics)
+            )
+        ),
+    )

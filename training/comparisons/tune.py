@@ -13,19 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data.comparisons.params import Tune
-from data.sidebyside import side_by_side
-from data.tables.digest import digest_of
+from data.parallel import side_by_side
+from data.tables.files import digest_of
+from training.comparisons import few_labels
 from training.comparisons.decision import examples_of
-from training.comparisons.examples import Examples, FeatureTable
+from training.comparisons.examples import Examples, FeatureTable, group_folds, parts
 from training.comparisons.family import Family
-from training.comparisons.held import write_held
-from training.comparisons.labels import few
-from training.comparisons.labels.beside import digest_beside, known_of
-from training.comparisons.labels.few import Learnable
-from training.comparisons.splits import group_folds, parts
-from training.estimators import catalogue, evident, one_sided, pipelines, signed, spaces
-from training.estimators.catalogue import CATALOGUE
-from training.estimators.guide import Guide
+from training.comparisons.few_labels import Learnable, digest_beside, known_of
+from training.comparisons.out_of_fold import write_held
+from training.estimators import catalogue, one_sided_neighbours, pipelines, preparation, signed_logistic
+from training.estimators.catalogue import CATALOGUE, suggested
 from training.estimators.pipelines import (
     InfeasibleError,
     fail_probability,
@@ -33,13 +30,21 @@ from training.estimators.pipelines import (
     space_of,
     strict_pipeline,
 )
-from training.estimators.spaces import suggested
+from training.estimators.preparation import Guide
 from training.evaluation import search as evaluation_search
-from training.evaluation import threshold, trials
-from training.evaluation.search import Search, drawn
-from training.evaluation.threshold import best_cut
-from training.evaluation.trials import TrialLog
-from training.evaluation.tuned import Found, TrialRow, Tuned, require_known, slowest_first, write_found
+from training.evaluation import thresholds
+from training.evaluation.search import (
+    Found,
+    Search,
+    TrialLog,
+    TrialRow,
+    Tuned,
+    drawn,
+    require_known,
+    slowest_first,
+    write_found,
+)
+from training.evaluation.thresholds import best_cut
 
 if TYPE_CHECKING:
     from optuna import Trial
@@ -146,7 +151,7 @@ def _beside(task: SearchTask, params: dict[str, Any]) -> float:
     def fitting(rows: Examples) -> Any:
         return pipeline(model, params, rows.y, task.seed, task.guide).fit(rows.x, rows.y)
 
-    return few.threshold(known, fitting(known.learnt), fitting, task.seed)
+    return few_labels.threshold(known, fitting(known.learnt), fitting, task.seed)
 
 
 @dataclass(frozen=True)
@@ -223,7 +228,17 @@ def _worth(y: NDArray[np.int64], probability: NDArray[np.float64]) -> float:
 
 def log_of(directory: Path, features_digest: str, columns: tuple[str, ...], task: SearchTask) -> Path:
     """Return where the trials of `task` are kept: another file if anything differs that they depend on."""
-    modules = (catalogue, spaces, pipelines, evident, one_sided, signed, threshold, evaluation_search, trials)
+    modules = (
+        catalogue,
+        catalogue,
+        pipelines,
+        preparation,
+        one_sided_neighbours,
+        signed_logistic,
+        thresholds,
+        evaluation_search,
+        evaluation_search,
+    )
     own = Path(__file__), Path(inspect.getfile(Examples))
     code = digest_of(*own, *(Path(module.__file__ or "") for module in modules))
     content = [
@@ -281,7 +296,7 @@ def tasks_of(family: Family, table: FeatureTable) -> list[SearchTask]:
 
 def tune(family: Family) -> None:
     """Write tuned.json, trials.parquet and held.npz."""
-    trials.begin(family.params.compute.storage)
+    evaluation_search.begin(family.params.compute.storage)
     table = FeatureTable.read(family.features, family.columns())
     tasks = tasks_of(family, table)
     found = side_by_side(search, tasks, family.params.compute, f"tune {family.name}")

@@ -28,7 +28,7 @@ def _promote() -> None:
 
 
 def _unseen() -> UnseenSupply:
-    from training.corun.unseen import UNSEEN
+    from training.corun.promote import UNSEEN
 
     return UNSEEN
 

@@ -2,36 +2,184 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
 
 from data.corun.params import Corun
+from data.corun.tables import AND
 from data.params import Params, load
-from data.places import Places
-from data.tables.written import written
-from training.registry.contest import Candidate, Means, promoted
+from data.paths import Places
+from data.tables.documents import written
+from training.corun.estimators.scores import accuracy, ranked
+from training.corun.splits import main_design
+from training.corun.stored import ImpactCard, TrainedImpact, TrainedOnline
+from training.evaluation.figures import predicted_measured
+from training.evaluation.paired_bootstrap import Unseen, by_entry
+from training.registry.contest import OOF, Candidate, Compare, Kept, Means, by_errors, promoted
+from training.registry.runs import TrackedRun, headline, scores_by_name, trials_of
+from training.supply import UnseenSupply
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+KEYS = ["task", "corunners", "machine"]
+KEPT = [*KEYS, "measured", "predicted", "group", "fold"]
+#: What the online model is worth after so many seconds.
+_BY_SECONDS = ("within_tolerance", "mape", "r2")
+
+
+def static_means(knobs: Params[Corun], metrics: dict[str, Any], places: Places) -> Means:
+    """Return how the best static model is read, compared and logged."""
+    design, oof = main_design(tuple(metrics["splits"])), pd.read_parquet(places.evaluated / OOF)
+    entries = metrics["splits"][design]["entries"]
+    rows = {name: _grouped(oof[(oof["model"] == name) & (oof["design"] == design)]) for name in entries}
+    runs = [
+        TrackedRun(
+            f"static {name}",
+            {**headline(entries[name]), **scores_by_name(metrics["splits"], name)},
+            {**ImpactCard.read(places.models / name).params, "seed": knobs.seed},
+            {"model": name},
+            nested=(*_folds(f"static {name}", rows[name], knobs), *trials_of(places.tuned, name)),
+            figures=partial(_figures, rows[name], knobs, f"static {name}, folds of {design}"),
+        )
+        for name in ranked(entries)
+    ]
+    best = metrics["champion"]
+    return _contest_kept(metrics["data"], places, best, runs, rows[best]).means(
+        TrainedImpact.read, _errors(knobs)
+    )
+
+
+def online_means(knobs: Params[Corun], metrics: dict[str, Any], places: Places) -> Means:
+    """Return how the best online model is read, compared and logged."""
+    told, oof = metrics["online"], pd.read_parquet(places.evaluated / "online.parquet")
+    at = oof[(oof["seconds"] == told["trained_at"]) & (oof["design"] == told["design"])]
+    entries = pd.DataFrame(told["entries"])
+    then = entries[(entries["seconds"] == told["trained_at"]) & (entries["design"] == told["design"])]
+    rows = {str(name): _grouped(own) for name, own in at.groupby("model")}
+    runs = [
+        TrackedRun(
+            f"online {row['model']}",
+            {score: row[score] for score in _BY_SECONDS},
+            {"seconds": told["trained_at"], "seed": knobs.seed},
+            {"model": row["model"]},
+            _by_seconds(entries[entries["model"] == row["model"]]),
+            nested=_folds(f"online {row['model']}", rows[row["model"]], knobs),
+            figures=partial(
+                _figures, rows[row["model"]], knobs, f"online {row['model']}, folds of {told['design']}"
+            ),
+        )
+        for row in then.sort_values(["mape", "model"]).to_dict("records")
+    ]
+    best = told["champion"]
+    kept = _contest_kept(metrics["data"], places, "online", runs, rows[best])
+    return kept.means(TrainedOnline.read, _errors(knobs))
+
+
+def _contest_kept(
+    data: dict[str, Any], places: Places, directory: str, runs: list[TrackedRun], rows: pd.DataFrame
+) -> Kept:
+    vectors = places.processed / "features.parquet"
+    return Kept("corun", data, vectors, places.models / directory, runs, rows[KEPT])
+
+
+def _by_seconds(entries: pd.DataFrame) -> dict[str, dict[int, float]]:
+    """Return scores by the milliseconds of samples that were looked at."""
+    return {
+        f"{design}/{score}_by_milliseconds": {
+            round(1000 * seconds): value for seconds, value in zip(own["seconds"], own[score], strict=True)
+        }
+        for design, own in entries.groupby("design")
+        for score in _BY_SECONDS
+    }
+
+
+def _errors(knobs: Params[Corun]) -> Compare:
+    return by_errors(KEYS, knobs.section.promote, knobs.seed, "the same unseen co-runs")
+
+
+def _grouped(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows.assign(group=rows["task"] + "\n" + rows["corunners"])
+
+
+def _folds(name: str, rows: pd.DataFrame, knobs: Params[Corun]) -> Iterator[TrackedRun]:
+    for (design, fold), own in rows.groupby(["design", "fold"], sort=True):
+        error = (own["predicted"] / own["measured"] - 1).abs()
+        scores = accuracy(error, knobs.section.evaluate.tolerance)
+        tags = {"kind": "fold", "split": str(design)}
+        yield TrackedRun(f"{name} {design} f{fold:02}", scores, {"seed": knobs.seed}, tags)
+
+
+def _figures(rows: pd.DataFrame, knobs: Params[Corun], title: str) -> dict[str, Figure]:
+    drawn = predicted_measured(rows, knobs.section.evaluate.tolerance, title, "impact (co-run / solo time)")
+    return {"predicted-measured.png": drawn}
+
+
+STATIC, ONLINE = "co-runs from solo runs", "co-runs from first samples"
+_OOF, _ONLINE = (Places("corun").evaluated / name for name in (OOF, "online.parquet"))
+
+
+def _read(root: Path, metrics: Mapping[str, Any]) -> list[Unseen]:
+    tolerance, oof = metrics["tolerance"], pd.read_parquet(root / _OOF)
+    design = main_design(tuple(metrics["splits"]))
+    rows = _named(oof[(oof["design"] == design) & oof["predicted"].notna()])
+    found = by_entry(STATIC, rows, metrics["champion"], tolerance, "model")
+    told = metrics["online"]
+    if told is None:
+        return found
+    seen = pd.read_parquet(root / _ONLINE)
+    at = seen[(seen["seconds"] == told["trained_at"]) & (seen["design"] == told["design"])]
+    return found + by_entry(ONLINE, _named(at), told["champion"], tolerance, "model")
+
+
+def _named(rows: pd.DataFrame) -> pd.DataFrame:
+    """Name the cases of each model; what was repeated is told apart by a number."""
+    pair = rows["task"] + f" {AND} " + rows["corunners"]
+    times = rows.groupby([*KEYS, "model"], sort=False).cumcount() + 1
+    cases = pair + ", " + rows["machine"] + (" #" + times.astype(str)).where(times > 1, "")
+    return rows.assign(case=cases, group=pair)
+
+
+def _kept(directory: Path, run: str, root: Path) -> Unseen:
+    from data.corun.params import Corun
+    from data.params import load
+
+    what, _, entry = run.partition(" ")
+    tolerance = load(Corun, root / "params.yaml").section.evaluate.tolerance
+    rows = _named(pd.read_parquet(directory / OOF).assign(model=entry))
+    return Unseen({"static": STATIC}.get(what, ONLINE), entry, rows, tolerance)
+
+
+UNSEEN = UnseenSupply((_OOF.as_posix(), _ONLINE.as_posix()), _read, _kept)
+
 
 PLACES = Places("corun")
 
 
 def candidates(knobs: Params[Corun], metrics: dict[str, Any], places: Places = PLACES) -> list[Candidate]:
     """Return the best static model, and the best online one if there are samples."""
-
-    def static() -> Means:
-        from training.corun.contest import static
-
-        return static(knobs, metrics, places)
-
-    def online() -> Means:
-        from training.corun.contest import online
-
-        return online(knobs, metrics, places)
-
     section, scores = knobs.section, places.metrics
     best, directory = metrics["champion"], places.models
-    found = [Candidate(section.promote.name, best, directory / best, scores, static)]
+    found = [
+        Candidate(
+            section.promote.name, best, directory / best, scores, lambda: static_means(knobs, metrics, places)
+        )
+    ]
     if metrics["online"] is not None:
         best = metrics["online"]["champion"]
-        found.append(Candidate(section.online.name, best, directory / "online", scores, online))
+        found.append(
+            Candidate(
+                section.online.name,
+                best,
+                directory / "online",
+                scores,
+                lambda: online_means(knobs, metrics, places),
+            )
+        )
     return found
 
 

@@ -15,23 +15,23 @@ from data.corun.params import Corun, TuneImpact
 from data.corun.tables import CorunTables
 from data.corun.validity import CorunDecisions
 from data.errors import InputError
+from data.parallel import side_by_side
 from data.params import Params, load
-from data.sidebyside import side_by_side
-from data.tables.written import written
+from data.tables.documents import written
 from features.corun.rates import PLACES
 from training.corun.estimators import scores as impact_scores
 from training.corun.estimators.fitting import ImpactRecipe, ImpactTable
 from training.corun.estimators.models import CATALOGUE
-from training.corun.known_tasks import KnownTasks
 from training.corun.online import SampledRuns, fitted, paired, second
 from training.corun.splits import DesignPart, inner, parts
-from training.corun.stored import ImpactCard, OnlineCard, TrainedImpact, TrainedOnline
-from training.estimators.spaces import suggested
-from training.evaluation.search import Search, drawn
-from training.evaluation.tuned import (
+from training.corun.stored import ImpactCard, KnownTasks, OnlineCard, TrainedImpact, TrainedOnline
+from training.estimators.catalogue import suggested
+from training.evaluation.search import (
     Found,
+    Search,
     TrialRow,
     Tuned,
+    drawn,
     read_tuned,
     require_known,
     slowest_first,

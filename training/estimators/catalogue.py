@@ -5,9 +5,74 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from training.estimators.spaces import OneOf, Real, Space, Whole
+if TYPE_CHECKING:
+    from optuna import Trial
+
+
+@dataclass(frozen=True)
+class Where:
+    """A parameter that is asked only where an earlier one has one of these values."""
+
+    name: str
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Real:
+    """A number from `low` to `high`; on a logarithmic scale if `log`."""
+
+    low: float
+    high: float
+    log: bool = False
+    where: Where | None = None
+
+    def suggest(self, trial: Trial, name: str) -> Any:
+        """Let `trial` choose."""
+        return trial.suggest_float(name, self.low, self.high, log=self.log)
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A whole number from `low` to `high`; on a logarithmic scale if `log`."""
+
+    low: int
+    high: int
+    log: bool = False
+    where: Where | None = None
+
+    def suggest(self, trial: Trial, name: str) -> Any:
+        """Let `trial` choose."""
+        return trial.suggest_int(name, self.low, self.high, log=self.log)
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """One of these values."""
+
+    values: tuple[Any, ...]
+    where: Where | None = None
+
+    def suggest(self, trial: Trial, name: str) -> Any:
+        """Let `trial` choose."""
+        return trial.suggest_categorical(name, list(self.values))
+
+
+#: What each parameter may be; what is none of the three stands for itself.
+Space = Mapping[str, Real | Whole | OneOf | Any]
+
+
+def suggested(space: Space, trial: Trial) -> dict[str, Any]:
+    """Return the parameters of `space` that `trial` is to try."""
+    params: dict[str, Any] = {}
+    for name, one in space.items():
+        if not isinstance(one, Real | Whole | OneOf):
+            params[name] = one
+        elif one.where is None or params[one.where.name] in one.where.values:
+            params[name] = one.suggest(trial, name)
+    return params
+
 
 Params = Mapping[str, Any]
 
@@ -74,7 +139,7 @@ def neighbours(
 
     del balance
     if directions is not None:
-        from training.estimators.one_sided import OneSidedNeighbours
+        from training.estimators.one_sided_neighbours import OneSidedNeighbours
 
         return OneSidedNeighbours(params["k"], params["p"], directions=directions, seed=seed, **more)
     # no tree of neighbours: it would have to be stored, in types that only its own code can check
@@ -92,7 +157,7 @@ def logistic(
     from sklearn.linear_model import LogisticRegression
 
     if directions is not None:
-        from training.estimators.signed import SignedLogistic
+        from training.estimators.signed_logistic import SignedLogistic
 
         return SignedLogistic(params["c"], directions=directions, class_weight=mapping(balance))
     return LogisticRegression(C=params["c"], class_weight=mapping(balance), random_state=seed, **more)

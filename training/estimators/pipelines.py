@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from training.estimators.catalogue import ClassWeights, Model, Params
-from training.estimators.guide import Guide
-from training.estimators.spaces import OneOf, Real, Space, Where
+from training.estimators.catalogue import ClassWeights, Model, OneOf, Params, Real, Space, Where
+from training.estimators.preparation import Guide
 
 #: How many neighbours SMOTE interpolates between.
 SMOTE_NEIGHBOURS = 5
@@ -119,7 +118,7 @@ def _preparing(guide: Guide | None) -> list[tuple[str, Any]]:
     if guide is None:
         median = SimpleImputer(strategy="median", keep_empty_features=True)
         return [("impute", median), ("scale", StandardScaler())]
-    from training.estimators.evident import Gaps, Scaled
+    from training.estimators.preparation import Gaps, Scaled
 
     return [("impute", Gaps(guide.directions, guide.evidence)), ("scale", Scaled(guide.evidence))]
 
@@ -132,7 +131,7 @@ def _classifier(
     built = model.build(params, seed, weights, guide.directions)
     if guide.evidence is None:
         return built
-    from training.estimators.evident import Evident
+    from training.estimators.preparation import Evident
 
     return Evident(built, guide.evidence)
 

@@ -4,13 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
+from sklearn.preprocessing import StandardScaler
 
 from data.tables.arrays import ArraySpec
 from training.estimators.answering import Floats, raised
+
+
+@dataclass(frozen=True)
+class Guide:
+    """What an estimator must know of its columns.
+
+    Attributes
+    ----------
+    directions : tuple of int
+        -1: the larger the less probable is ``fail``; 1: the more; 0: no promise.
+    evidence : int or None
+        The column that holds the signed root of the step in its own error; negative is worse.
+    """
+
+    directions: tuple[int, ...]
+    evidence: int | None = None
+
 
 _FEATURES = ArraySpec("f", ("features",))
 SPECS = {
@@ -29,7 +48,7 @@ class Preparation:
     Attributes
     ----------
     fill, slope : ndarray of shape (n_features,)
-        As of `training.estimators.evident.Gaps`.
+        As of `training.estimators.preparation.Gaps`.
     mean, scale : ndarray of shape (n_features,)
     evidence : ndarray of shape ()
         The column of the evidence, -1 where there is none.
@@ -120,3 +139,118 @@ def _filling(steps: Sequence[Any]) -> tuple[Floats, Floats] | None:
     if kinds != _PLAIN or np.isnan(steps[0].statistics_).any():
         return None
     return steps[0].statistics_, np.zeros(len(steps[0].statistics_))
+
+
+#: A step is never sure that is smaller than this, in its own error, whatever the passes did: those of another
+#: measurement may scatter otherwise. Of 300,000 normal values one is worse by so many deviations.
+LEAST_SURE = 4.5
+#: Of the training rows with a sure step, at least this share failed.
+_PURE = 0.95
+#: Fewer known values tell no slope.
+_FEWEST = 20
+
+
+class Gaps(TransformerMixin, BaseEstimator):
+    """Fill gaps: with the median, or where a column has a direction with what it usually is at that evidence.
+
+    Parameters
+    ----------
+    directions : tuple of int
+    evidence : int or None
+        As of `training.estimators.preparation.Guide`.
+
+    Attributes
+    ----------
+    fill_, slope_ : ndarray of shape (n_features,)
+        A gap becomes ``fill_ + slope_ * evidence``; a worse step never makes it better.
+    """
+
+    def __init__(self, directions: tuple[int, ...], evidence: int | None = None) -> None:
+        self.directions = directions
+        self.evidence = evidence
+
+    def fit(self, X: ArrayLike, y: object = None) -> Self:  # noqa: N803, ARG002 - scikit-learn's
+        """Learn medians and slopes."""
+        x = np.asarray(X, np.float64)
+        known = ~np.isnan(x)
+        self.fill_, self.slope_ = np.zeros(x.shape[1]), np.zeros(x.shape[1])
+        self.n_features_in_ = x.shape[1]
+        for column in np.flatnonzero(known.any(axis=0)).tolist():
+            self.fill_[column] = np.median(x[known[:, column], column])
+            if self.evidence is not None and self.directions[column] and column != self.evidence:
+                self._lean(column, x, known[:, column] & known[:, self.evidence])
+        return self
+
+    def _lean(self, column: int, x: Floats, rows: NDArray[np.bool_]) -> None:
+        anchor, values = x[rows, self.evidence], x[rows, column]
+        if rows.sum() < _FEWEST or not np.ptp(anchor):
+            return
+        slope = float(np.cov(anchor, values)[0, 1] / anchor.var(ddof=1))
+        slope = max(slope, 0.0) if self.directions[column] < 0 else min(slope, 0.0)
+        self.slope_[column] = slope
+        self.fill_[column] = np.median(values - slope * anchor)
+
+    def transform(self, X: ArrayLike) -> Floats:  # noqa: N803
+        """Fill the gaps of `X`, shape (n_rows, n_features)."""
+        x = np.asarray(X, np.float64)
+        return filled(x, self.fill_, self.slope_, -1 if self.evidence is None else self.evidence)
+
+
+class Scaled(StandardScaler):
+    """Standardise all columns but one, which keeps its own scale."""
+
+    def __init__(self, kept: int | None = None) -> None:
+        super().__init__()
+        self.kept = kept
+
+    def partial_fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: N803
+        """Learn means and deviations."""
+        super().partial_fit(X, y, sample_weight)
+        if self.kept is not None:
+            self.mean_[self.kept], self.scale_[self.kept] = 0.0, 1.0
+        return self
+
+
+class Evident(ClassifierMixin, BaseEstimator):
+    """A classifier that doubts as it has learned to, but not where a step leaves no doubt.
+
+    The probability of what it would pass shrinks to nothing where the step is so large, in its own error,
+    that practically all training rows with such a step failed.
+
+    Parameters
+    ----------
+    classifier : classifier
+    column : int
+        Of the evidence, in its own scale; see `training.estimators.preparation.Guide`.
+    """
+
+    def __init__(self, classifier: Any, column: int) -> None:
+        self.classifier = classifier
+        self.column = column
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # noqa: N803
+        """Fit the classifier, and learn from which step on there is no doubt."""
+        x, labels = np.asarray(X, np.float64), np.asarray(y)
+        self.classifier_ = clone(self.classifier).fit(x, labels)
+        self.classes_, self.n_features_in_ = self.classifier_.classes_, x.shape[1]
+        evidence = x[:, self.column]
+        self.sure_ = _sure(-evidence * np.abs(evidence), labels == 1)
+        return self
+
+    def predict_proba(self, X: ArrayLike) -> Floats:  # noqa: N803
+        """Return the probability of both classes, shape (n_rows, 2)."""
+        x = np.asarray(X, np.float64)
+        fail = raised(self.classifier_.predict_proba(x)[:, 1], x[:, self.column], self.sure_)
+        return np.column_stack([1 - fail, fail])
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
+        """Return the more probable class of each row."""
+        return np.asarray(self.classes_[np.argmax(self.predict_proba(X), axis=1)])
+
+
+def _sure(steps: Floats, failed: NDArray[np.bool_]) -> float:
+    """Return the least step such that `_PURE` of the rows with no smaller one failed."""
+    order = np.argsort(-steps, kind="stable")
+    pure = failed[order].cumsum() / np.arange(1, len(order) + 1) >= _PURE
+    least = steps[order][pure].min() if pure.any() else steps.max()
+    return max(LEAST_SURE, float(least))

@@ -2,16 +2,264 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from itertools import count, takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
-from training.evaluation.trials import NUMBER, Direction, KeptTrials, TrialLog
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from data.errors import InputError
+from data.tables.documents import written
+from data.tables.files import replacing, write_json
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
     from optuna.pruners import BasePruner
     from optuna.samplers import BaseSampler
+    from optuna.storages import BaseStorage
+    from optuna.trial import FrozenTrial
+
+Direction: TypeAlias = Literal["maximize", "minimize"]
+#: The attribute of a trial that says which of the search it is.
+NUMBER = "number"
+
+
+@dataclass(frozen=True)
+class TrialLog:
+    """The trials of one search.
+
+    Attributes
+    ----------
+    file : Path
+        Its last four parts are the study's name in a database.
+    storage : str or None
+        The address of the database; without one they are kept in the file.
+    """
+
+    file: Path
+    storage: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What the search is called in a database, which others may share."""
+        return "/".join(self.file.with_suffix("").parts[-4:])
+
+    @contextmanager
+    def opened(self, direction: Direction) -> Iterator[KeptTrials]:
+        """Open it, or begin it; a file that was cut off in the middle of a line is begun anew.
+
+        Raises
+        ------
+        InputError
+            If the database does not answer.
+        """
+        if self.storage is not None:
+            with _database(self.storage) as storage:
+                yield KeptTrials(_study(storage, self.name, direction))
+            return
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            study = _study(_file(self.file), "search", direction)
+        except (ValueError, KeyError):
+            self.file.unlink()
+            study = _study(_file(self.file), "search", direction)
+        yield KeptTrials(study)
+
+
+@dataclass(frozen=True)
+class KeptTrials:
+    """An open log of trials."""
+
+    study: Study
+
+    def finished(self) -> list[FrozenTrial]:
+        """Return the trials from the first one to the last before one is missing.
+
+        One stands there twice if two processes ran the search, one of which was believed to be dead.
+        """
+        from optuna.trial import TrialState
+
+        ended = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
+        found: dict[int, FrozenTrial] = {}
+        for trial in self.study.get_trials(states=ended):
+            found.setdefault(trial.user_attrs[NUMBER], trial)
+        return [found[number] for number in takewhile(found.__contains__, count())]
+
+    def add(self, trial: FrozenTrial) -> None:
+        """Keep a finished trial, which has its `NUMBER`."""
+        self.study.add_trial(trial)
+
+
+def begin(storage: str | None) -> None:
+    """Make the tables of a database, if there is one, before several processes would.
+
+    Raises
+    ------
+    InputError
+        If it does not answer, or is none.
+    """
+    if storage is not None:
+        with _database(storage):
+            pass
+
+
+def _study(storage: BaseStorage, name: str, direction: Direction) -> Study:
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    return optuna.create_study(storage=storage, study_name=name, load_if_exists=True, direction=direction)
+
+
+def _file(path: Path) -> BaseStorage:
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    return JournalStorage(JournalFileBackend(str(path)))
+
+
+@contextmanager
+def _database(storage: str) -> Iterator[Any]:
+    """Connect; what goes wrong is told in one line, which quotes no password."""
+    from optuna.exceptions import StorageInternalError
+    from optuna.storages import RDBStorage
+    from sqlalchemy import NullPool, make_url
+    from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+    try:
+        url = make_url(storage)
+    except ArgumentError as exc:
+        raise InputError("the address of the trials is none; expected postgresql://HOST/DATABASE") from exc
+    place = url.set(query={}).render_as_string()
+    driver = "postgresql+psycopg" if url.drivername == "postgresql" else url.drivername
+    try:
+        whole = url.set(drivername=driver).render_as_string(hide_password=False)
+        kept = RDBStorage(whole, engine_kwargs={"poolclass": NullPool})
+        try:
+            yield kept
+        finally:
+            kept.remove_session()
+    except (SQLAlchemyError, StorageInternalError, ImportError) as exc:
+        why = str(getattr(exc, "orig", None) or exc).splitlines()[0]
+        raise InputError(f"trials cannot be kept there ({why})", place=place) from exc
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What a search chose.
+
+    Attributes
+    ----------
+    params : dict
+        As the model's space has them.
+    score : float
+        The best trial's value.
+    """
+
+    params: dict[str, Any]
+    score: float
+
+
+T = TypeVar("T", bound=Tuned)
+
+
+@dataclass(frozen=True)
+class TrialRow:
+    """One trial of a search, as trials.parquet holds it.
+
+    Attributes
+    ----------
+    part, model : str
+    trial : int
+    state : {"complete", "pruned", "fail"}
+    value : float or None
+        None unless it is complete.
+    params : str
+        As JSON.
+    reported : str
+        What it was worth after each step, as a list in JSON: all that is known of one that was pruned.
+    """
+
+    part: str
+    model: str
+    trial: int
+    state: str
+    value: float | None
+    params: str
+    reported: str = "[]"
+
+
+@dataclass(frozen=True)
+class Found(Generic[T]):
+    """The outcome of the search for a model in a part.
+
+    Attributes
+    ----------
+    part, model : str
+    tuned : Tuned
+    trials : list of TrialRow
+    held : ndarray of shape (n_training_rows,) or None
+        What inner folds' models said of the training rows that they had not seen.
+    """
+
+    part: str
+    model: str
+    tuned: T
+    trials: list[TrialRow]
+    held: NDArray[np.float64] | None = field(default=None, compare=False)
+
+
+def write_found(directory: Path, found: Sequence[Found[Any]]) -> None:
+    """Write tuned.json and trials.parquet to `directory`."""
+    tuned: dict[str, dict[str, object]] = {}
+    for one in found:
+        tuned.setdefault(one.part, {})[one.model] = asdict(one.tuned)
+    write_json(directory / "tuned.json", tuned)
+    trials = pd.DataFrame([asdict(row) for one in found for row in one.trials])
+    with replacing(directory / "trials.parquet") as path:
+        trials.sort_values(["part", "model", "trial"], ignore_index=True).to_parquet(path, index=False)
+
+
+def read_tuned(directory: Path, kind: type[T]) -> dict[str, dict[str, T]]:
+    """Read tuned.json: what was chosen, by part and model.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or is no such JSON.
+    """
+    path = directory / "tuned.json"
+    try:
+        return {
+            part: {name: kind(**tuned) for name, tuned in models.items()}
+            for part, models in written(path, "tune").items()
+        }
+    except (TypeError, AttributeError) as exc:
+        raise InputError(f"is not what tune writes ({exc})", file=path) from exc
+
+
+def require_parts(directory: Path, tuned: dict[str, Any], parts: Iterable[str]) -> None:
+    """Raise an InputError if a part of the table was not searched."""
+    missing = [name for name in parts if name not in tuned]
+    if missing:
+        raise InputError(f"lacks the part {missing[0]!r}; run tune first", file=directory / "tuned.json")
+
+
+def slowest_first(models: Iterable[str], slowest: Sequence[str]) -> list[str]:
+    """Sort so that searches that take longest begin first, and no process is left with one at the end."""
+    return sorted(models, key=lambda name: slowest.index(name) if name in slowest else len(slowest))
+
+
+def require_known(models: Iterable[str], known: Iterable[str], place: str) -> None:
+    """Raise an InputError if params.yaml names at `place` a model that is not known."""
+    unknown = [name for name in models if name not in known]
+    if unknown:
+        told = f"models={unknown[0]!r} is none of {', '.join(known)}"
+        raise InputError(told, file="params.yaml", place=place)
 
 
 @dataclass(frozen=True)

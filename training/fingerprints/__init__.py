@@ -22,7 +22,7 @@ def _promote() -> None:
 
 
 def _unseen() -> UnseenSupply:
-    from training.fingerprints.unseen import UNSEEN
+    from training.fingerprints.promote import UNSEEN
 
     return UNSEEN
 

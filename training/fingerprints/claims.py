@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.fingerprints.params import Profiling
-from data.fingerprints.stressors import CATEGORIES, MEMORY, VM
+from data.fingerprints.tables import CATEGORIES, MEMORY, VM
 from features.fingerprints.matrix import stressor_of
 from training.fingerprints.differences import ProfileDifference, difference
 from training.fingerprints.profiles import Profile, top

@@ -11,12 +11,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from features.fingerprints.matrix import Measured, zscores
-from training.evaluation.intervals import half_width
-from training.evaluation.metrics import spread
+from training.evaluation.metrics import half_width, spread
 from training.fingerprints.heldout import folds
-from training.fingerprints.importance import log_rates
+from training.fingerprints.importance import Boosting, log_rates, seed_model
 from training.fingerprints.prediction import learn
-from training.fingerprints.seed import Boosting, seed_model
 
 Floats = NDArray[np.float64]
 #: Trees of the plain forest that others are compared with.

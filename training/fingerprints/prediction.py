@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from features.fingerprints.matrix import EVERY_THREAD, Measured, stressor_of
-from training.evaluation.intervals import half_width
+from training.evaluation.metrics import half_width
 from training.fingerprints.heldout import folds, r2
 from training.fingerprints.importance import STILL, log_rates
 

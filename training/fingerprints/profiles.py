@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.fingerprints.params import Profiling
-from data.fingerprints.stressors import CATEGORIES
+from data.fingerprints.tables import CATEGORIES
 from features.fingerprints.matrix import Measured, categories, stressor_of
 from training.fingerprints.heldout import held_out
 from training.fingerprints.importance import car_scores, clusters, correlations

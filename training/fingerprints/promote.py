@@ -6,23 +6,44 @@ to register; which entry would be champion says metrics.json.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from data.errors import InputError
 from data.fingerprints.params import Fingerprints
 from data.params import Params, load
-from data.tables.digest import digest_of
-from data.tables.written import written
+from data.paths import Places
+from data.tables.documents import written
+from data.tables.files import digest_of
 from features.fingerprints.matrix import PLACES
 from training.evaluation.figures import predicted_measured
+from training.evaluation.paired_bootstrap import Unseen, by_entry
 from training.fingerprints.forecasts import entries, ranked
 from training.registry.runs import Logbook, TrackedRun, headline, scores_by_name
+from training.supply import UnseenSupply
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+WHAT = "forecasts"
+_OOF = Places("fingerprints").evaluated / "oof.parquet"
+
+
+def _read(root: Path, metrics: Mapping[str, Any]) -> list[Unseen]:
+    oof = pd.read_parquet(root / _OOF).rename(columns={"value": "measured"})
+    rows = oof.assign(case=oof["application"] + " on " + oof["machine"], group=oof["cpu_model"])
+    return by_entry(WHAT, rows, metrics["champion"], metrics["tolerance"])
+
+
+def _kept(directory: Path, *_: object) -> Unseen:
+    raise InputError("a forecast is learned when it is asked for; none is registered", file=directory)
+
+
+UNSEEN = UnseenSupply((_OOF.as_posix(),), _read, _kept)
 
 
 def promote_stage() -> None:

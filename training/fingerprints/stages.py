@@ -14,17 +14,16 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.fingerprints.params import Fingerprints, Profiling
+from data.parallel import side_by_side
 from data.params import load
-from data.sidebyside import side_by_side
-from data.tables.digest import digest_of
-from data.tables.files import replacing, write_json
+from data.tables.files import digest_of, replacing, write_json
 from features.fingerprints.matrix import PLACES, FingerprintTable, Measured
-from training.evaluation.shown import of_predictions
+from training.evaluation.figures import of_predictions
 from training.fingerprints.claims import claims
 from training.fingerprints.forecasts import Forecast, by_application, by_median, champion, entries, forecast
 from training.fingerprints.heldout import FOLDS
+from training.fingerprints.importance import seed_shares
 from training.fingerprints.profiles import Profile, overlap, profile, resamples, scaled, top, units
-from training.fingerprints.seed import seed_shares
 
 
 @dataclass(frozen=True)

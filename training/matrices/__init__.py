@@ -22,13 +22,13 @@ def _promote() -> None:
 
 
 def _unseen() -> UnseenSupply:
-    from training.matrices.unseen import UNSEEN
+    from training.matrices.promote import UNSEEN
 
     return UNSEEN
 
 
 _TRUSTED = (
-    "training.evaluation.promise.Promised",
+    "training.evaluation.risk_guarantee.Promised",
     "features.matrices.forms.Known",
     "features.matrices.projection.Projection",
     "training.matrices.engine.engine.FittedEngine",
@@ -37,7 +37,7 @@ _TRUSTED = (
     "training.matrices.engine.search.Chosen",
     "training.matrices.engine.grouping.Grouping",
     "training.matrices.engine.judges.Judges",
-    "training.matrices.engine.nearest.Nearest",
+    "training.matrices.engine.models.Nearest",
     "training.matrices.engine.validity_tree.ValidityTree",
 )
 SUPPLY = TrainingSupply(train=_train, evaluate=_evaluate, promote=_promote, trusted=_TRUSTED, unseen=_unseen)

@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 
 from data.matrices.tables import MatrixTables
-from data.sidebyside import Compute, side_by_side
+from data.parallel import Compute, side_by_side
 from training.evaluation.metrics import summary
 from training.matrices.engine.grouping import Grouping
+from training.matrices.engine.stored import EngineRecipe
 from training.matrices.examples import MatrixExamples
 from training.matrices.judging import judge
 from training.matrices.scores import Mistakes
-from training.matrices.training import EngineRecipe
 
 #: Of served.parquet, from a verdict; ``fold`` and ``status`` stand among them.
 TOLD = ("pair_id", "workload", "group", "verdict", "probability", "baseline_runs", "target_runs", "reason")

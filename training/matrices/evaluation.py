@@ -2,24 +2,171 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from data.matrices.tables import MatrixTables
 from training.evaluation.metrics import summary
-from training.matrices.choice import ranked
-from training.matrices.engine.alarms import Alarms
+from training.matrices.engine.judges import Alarms
 from training.matrices.examples import MatrixExamples
 from training.matrices.fitting import EngineFit, FoldPart
-from training.matrices.opponents import opponents
-from training.matrices.schemes import AblationStep, Cell, TableRow, words
-from training.matrices.scores import Held, row
+from training.matrices.promote import ranked
+from training.matrices.schemes import FOLLOWED, GROUPED, RAW, AblationStep, Cell, TableRow, words
+from training.matrices.scores import Held, row, spread, total
+
+Floats = NDArray[np.float64]
+
+SIGMAS = 3.0
+#: A spread that is a smaller share of the mean is rounding.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Opponent:
+    """A score of pairs, and where it is cut.
+
+    Attributes
+    ----------
+    name : str
+    score : Series of float
+        By ``pair_id``.
+    threshold : float
+        Abnormal from here on: of all cuts the one with the highest balanced accuracy on the very pairs that
+        it is scored on, which can only help it.
+    """
+
+    name: str
+    score: pd.Series
+    threshold: float
+
+
+def opponents(tables: MatrixTables, abnormal: pd.Series) -> list[Opponent]:
+    """Return the largest z-score over raw metrics, and the number of metrics beyond 3 sigma.
+
+    The z-score of a metric is the difference of the means of both sides in standard deviations of the
+    baseline. As few runs tell little of a deviation, each opponent comes a second time with that of all
+    baselines of the workload type together, which sees the cases that are judged.
+
+    Parameters
+    ----------
+    tables : MatrixTables
+        Valid runs of the pairs.
+    abnormal : Series of bool
+        By ``pair_id``: the pairs to judge, and the truth.
+    """
+    found = []
+    for suffix, pooled in (("", False), (", pooled noise", True)):
+        scores = zscores(tables, pooled=pooled).reindex(abnormal.index)
+        for name, score in (
+            (f"largest z{suffix}", scores.max(axis="columns")),
+            (f"metrics beyond 3 sigma{suffix}", (scores > SIGMAS).sum(axis="columns").astype("float64")),
+        ):
+            known = score.fillna(0.0)
+            cut = best_threshold(abnormal.to_numpy(bool), known.to_numpy(np.float64))
+            found.append(Opponent(name, known, cut))
+    return found
+
+
+def zscores(tables: MatrixTables, *, pooled: bool) -> pd.DataFrame:
+    """Return the size of the z-score of every raw metric, pairs x metrics.
+
+    Infinite where the baseline does not vary and the target differs; NaN where a side was not measured.
+    """
+    runs, metrics = tables.runs, tables.raw
+    sides = runs.groupby(["pair_id", "side"], sort=False)[metrics]
+    mean, variance = (frame.unstack("side") for frame in (sides.mean(), sides.var()))
+    baseline, target = (mean.xs(side, axis="columns", level="side") for side in ("baseline", "target"))
+    spread = variance.xs("baseline", axis="columns", level="side")
+    if pooled:
+        group = runs.groupby("pair_id", sort=False)["group"].first().reindex(spread.index)
+        spread = spread.groupby(group).transform("mean")
+    deviation = np.sqrt(spread)
+    deviation = deviation.mask(deviation <= _ROUNDING * baseline.abs(), 0.0)
+    difference = (target - baseline).abs()
+    difference = difference.mask(difference <= _ROUNDING * baseline.abs(), 0.0)
+    return (difference / deviation).mask((deviation == 0) & (difference == 0), 0.0)[metrics]
+
+
+def best_threshold(abnormal: NDArray[np.bool_], score: Floats) -> float:
+    """Return the score from which on "abnormal" has the highest balanced accuracy; the highest of equals."""
+    cuts = np.unique(score)[::-1]
+    judged = score[:, None] >= cuts
+    accuracy = judged[abnormal].mean(axis=0) - judged[~abnormal].mean(axis=0)
+    return float(cuts[accuracy.argmax()])
+
+
+COST, UNDERSAMPLING, DIMENSION = 4, 5, 6
+#: What a missed abnormal vector costs, in false alarms.
+COST_RATIOS = (1.0, 3.0, 10.0, 30.0, 100.0)
+#: Points from all normal vectors to as many as abnormal ones.
+RATES = 4
+#: Principal components; the metrics as they are come last.
+DIMENSIONS = (5, 10, 25, 50, 100)
+
+
+def drawn(
+    parts: list[FoldPart], seed: int, fit_all: Callable[[list[EngineFit], str], list[Held]]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return curves.parquet and times.parquet (figure 7); nothing is tuned but what a figure varies."""
+    runs = parts[0].train.runs
+    valid = runs[runs["valid"]]
+    abnormal = int(valid["abnormal"].fillna(value=False).sum())
+    settings = list(_settings((len(valid) - abnormal) / abnormal, len(parts[0].train.raw)))
+    points = [
+        (figure, x, EngineFit(replace(cell, model=model), part, 0, seed, fixed))
+        for part in parts
+        for model in FOLLOWED
+        for figure, x, cell, fixed in settings
+    ]
+    return _curves(points, fit_all([fit for _, _, fit in points], "figures"))
+
+
+def _settings(ratio: float, columns: int) -> Iterator[tuple[int, float, Cell, dict[str, float | str]]]:
+    """Yield figure, x, scheme (of any model) and what is fixed; `ratio`: normal vectors per abnormal one."""
+    for x in COST_RATIOS:
+        yield COST, x, Cell("", RAW), {"cost_ratio": x}
+    for scheme in (RAW, GROUPED):
+        for x in np.geomspace(ratio, 1.0, RATES):
+            yield UNDERSAMPLING, float(x), Cell("", scheme), {"sampler": "under", "rate": 1 / float(x)}
+    for count in DIMENSIONS:
+        if count < columns:
+            yield DIMENSION, float(count), Cell("", replace(RAW, components=count)), {"components": count}
+    yield DIMENSION, float(columns), Cell("", RAW), {}
+
+
+def _curves(
+    points: list[tuple[int, float, EngineFit]], found: list[Held]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    rows = pd.DataFrame(
+        {
+            "figure": figure,
+            "model": fit.cell.model,
+            "grouping": fit.cell.scheme.grouping,
+            "x": x,
+            "counts": held.vectors,
+            "seconds": held.seconds,
+        }
+        for (figure, x, fit), held in zip(points, found, strict=True)
+    )
+    keys = ["figure", "model", "grouping", "x"]
+    drawn, times = [], []
+    for key, own in rows.groupby(keys, sort=True):
+        counts, about = list(own["counts"]), dict(zip(keys, key, strict=True))
+        accuracy = total(counts).balanced_accuracy
+        drawn.append({**about, "folds": len(own), "balanced_accuracy": accuracy, "spread": spread(counts)})
+        if about["figure"] == DIMENSION:
+            seconds = own["seconds"].mean()
+            times.append({"model": about["model"], "dimensions": int(about["x"]), "seconds": seconds})
+    return pd.DataFrame(drawn), pd.DataFrame(times)
+
 
 T = TypeVar("T", TableRow, AblationStep)
-#: Fits many, as `data.sidebyside.side_by_side` does.
+#: Fits many, as `data.parallel.side_by_side` does.
 Fitting = Callable[[list[EngineFit], str], list[Held]]
 
 

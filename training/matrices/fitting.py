@@ -12,14 +12,11 @@ import numpy as np
 import pandas as pd
 
 from data.matrices.tables import SIDES, MatrixTables
-from data.sidebyside import Compute, side_by_side
-from training.matrices.engine.alarms import Alarms
-from training.matrices.engine.apart import NONE, Apart, Caused, causes
+from data.parallel import Compute, side_by_side
 from training.matrices.engine.engine import Engine
-from training.matrices.engine.judges import Cases
-from training.matrices.engine.shape import Prepared, asked
-from training.matrices.examples import MatrixExamples
-from training.matrices.folds import dealt
+from training.matrices.engine.judges import Alarms, Cases
+from training.matrices.engine.shape import NONE, Apart, Caused, Prepared, asked, causes
+from training.matrices.examples import MatrixExamples, dealt
 from training.matrices.schemes import Cell
 from training.matrices.scores import Held, Mistakes
 

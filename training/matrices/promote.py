@@ -2,13 +2,85 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
 from data.matrices.params import Matrices
-from data.params import load
-from data.places import Places
-from data.tables.written import written
-from training.evaluation.opponents import show
-from training.matrices.choice import CASES
-from training.registry.contest import Candidate, Means, promoted
+from data.params import Params, load
+from data.paths import Places
+from data.tables.documents import written
+from training.evaluation.figures import show, verdict_figures
+from training.evaluation.metrics import RANKED, as_dict, scores_of
+from training.evaluation.paired_bootstrap import Unseen, by_entry
+from training.matrices.engine.stored import EngineCard, TrainedEngine
+from training.registry.contest import OOF, Candidate, Kept, Means, by_verdicts, promoted
+from training.registry.runs import TrackedRun, headline, scores_by_name
+from training.supply import UnseenSupply
+
+#: The names of the splits that have a say.
+CASES, CAUSES = "test-cases", "causes"
+
+
+def designs(splits: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the entries of the splits that have a say; `splits` as in metrics.json."""
+    return [splits[name]["entries"] for name in (CASES, CAUSES) if name in splits]
+
+
+def ranked(asked: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Sort the models of the first design, the best first.
+
+    By the mean average precision over the folds, and over the designs; then by pooled balanced accuracy in
+    the first, then by name.
+    """
+    models = [name for name, entry in asked[0].items() if entry["kind"] == "model"]
+
+    def worth(name: str) -> float:
+        return float(np.mean([entries[name][RANKED]["mean"] for entries in asked]))
+
+    return sorted(
+        models, key=lambda name: (-worth(name), -asked[0][name]["balanced_accuracy"]["pooled"], name)
+    )
+
+
+KEPT = ["pair_id", "workload", "verdict", "status", "probability", "threshold", "fold"]
+
+
+def contest_means(knobs: Params[Matrices], metrics: dict[str, Any], split: str, places: Places) -> Means:
+    """Return how the champion of metrics.json is read, compared and logged, by its scores in `split`."""
+    how, best = knobs.section.promote, metrics["champion"]
+    oof = pd.read_parquet(places.evaluated / OOF)
+    names = ranked(designs(metrics["splits"]))
+    runs = [_run(name, metrics, split, oof[oof["entry"] == name]) for name in names]
+    said = oof[oof["entry"] == best][KEPT].assign(group=oof["workload"])
+    runs[0].params.update(EngineCard.read(places.models).params)
+    kept = Kept("matrices", metrics["data"], places.interim / "matrices.parquet", places.models, runs, said)
+    return kept.means(TrainedEngine.read, by_verdicts(["pair_id"], how, knobs.seed, "the same unseen pairs"))
+
+
+def _run(name: str, metrics: dict[str, Any], split: str, rows: pd.DataFrame) -> TrackedRun:
+    entry, seed = metrics["splits"][split]["entries"][name], metrics["seed"]
+    return TrackedRun(
+        name,
+        {**headline(entry), **scores_by_name(metrics["splits"], name)},
+        {"classifier": rows["model"].iloc[0], "scheme": rows["scheme"].iloc[0], "seed": seed},
+        {"model": name},
+        nested=_folds(name, rows, split),
+        figures=partial(verdict_figures, rows, f"{name}, folds of whole test cases"),
+    )
+
+
+def _folds(name: str, rows: pd.DataFrame, split: str) -> list[TrackedRun]:
+    tags = {"kind": "fold", "split": split}
+    return [
+        TrackedRun(f"{name} {split} f{fold:02}", as_dict(scores_of(own)), {}, tags)
+        for fold, own in rows.groupby("fold", sort=True)
+    ]
+
 
 PLACES = Places("matrices")
 #: The name of the split.
@@ -19,11 +91,31 @@ def promote_stage() -> None:
     """Stage promote: the best engine is registered, and becomes champion unless it is found worse."""
     knobs, metrics = load(Matrices), written(PLACES.metrics, "evaluate")
 
-    def means() -> Means:
-        from training.matrices.contest import means
-
-        return means(knobs, metrics, SPLIT, PLACES)
-
     name, entry = knobs.section.promote.name, metrics["champion"]
-    outcome = promoted(Candidate(name, entry, PLACES.models, PLACES.metrics, means))
+    outcome = promoted(
+        Candidate(
+            name, entry, PLACES.models, PLACES.metrics, lambda: contest_means(knobs, metrics, SPLIT, PLACES)
+        )
+    )
     show(metrics, outcome, SPLIT, "pairs")
+
+
+WHAT = "matrices"
+_NAMES = {"pair_id": "case"}
+_OOF = Places("matrices").evaluated / OOF
+
+
+def _read(root: Path, metrics: Mapping[str, Any]) -> list[Unseen]:
+    oof = pd.read_parquet(root / _OOF)
+    rows = oof[oof["split"] == SPLIT].drop(columns="group")
+    size = rows["cause_size"].map("{:.0%}".format, na_action="ignore").fillna("")
+    words = (rows["cause"] + " " + size).str.strip()
+    rows = rows.rename(columns=_NAMES).assign(group=rows["workload"], words=words)
+    return by_entry(WHAT, rows, metrics["champion"])
+
+
+def _kept(directory: Path, run: str, _: Path) -> Unseen:
+    return Unseen(WHAT, run, pd.read_parquet(directory / OOF).rename(columns=_NAMES))
+
+
+UNSEEN = UnseenSupply((_OOF.as_posix(),), _read, _kept)

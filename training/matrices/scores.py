@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from training.matrices.seed import Printed
+from training.matrices.schemes import Printed
 
 Flags = NDArray[np.bool_]
 

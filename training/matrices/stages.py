@@ -16,7 +16,7 @@ vectors, the seed's way, or of pairs of matrices, which are what is asked.
     ``groups`` (how alike given and automatic ones are). An entry has ``kind`` ("model" or "opponent") and per
     score ``mean, std, pooled``, of pairs.
 ``summary.json``, and ``precision_recall.csv, reliability.csv, confusion.csv``
-    What DVC shows (`training.evaluation.shown`).
+    What DVC shows (`training.evaluation.figures`).
 ``oof.parquet``
     ``pair_id, workload, group, split, repeat, fold, entry, kind, scheme, model, group_used, probability,
     threshold, verdict, status, cause, cause_size``: every entry's verdict on every pair. The opponents are
@@ -60,23 +60,21 @@ import pandas as pd
 from data.errors import InputError
 from data.matrices.params import Matrices
 from data.params import Params, load
-from data.places import Places
+from data.paths import Places
+from data.tables.documents import written
 from data.tables.files import replacing, write_json
-from data.tables.written import written
+from training.evaluation.figures import of_verdicts
 from training.evaluation.metrics import entries
-from training.evaluation.shown import of_verdicts
-from training.evaluation.tuned import require_known
+from training.evaluation.search import require_known
 from training.matrices import checks
-from training.matrices.choice import CAUSES, ranked
-from training.matrices.curves import drawn
-from training.matrices.engine.alarms import Alarms
 from training.matrices.engine.engine import FULL, Scheme
+from training.matrices.engine.judges import Alarms
 from training.matrices.engine.models import CATALOGUE
-from training.matrices.evaluation import Evaluation, selected
-from training.matrices.examples import MatrixExamples
+from training.matrices.engine.stored import EngineRecipe
+from training.matrices.evaluation import Evaluation, drawn, selected
+from training.matrices.examples import MatrixExamples, dealt, dealt_pairs
 from training.matrices.fitting import EngineFit, all_held, parts, parts_of_causes
-from training.matrices.folds import dealt, dealt_pairs
-from training.matrices.promote import SPLIT
+from training.matrices.promote import CAUSES, SPLIT, ranked
 from training.matrices.schemes import (
     FOLLOWED,
     RAW,
@@ -91,7 +89,6 @@ from training.matrices.schemes import (
     table_rows,
 )
 from training.matrices.scores import Held
-from training.matrices.training import EngineRecipe
 
 PLACES = Places("matrices")
 #: The name of the split that is more like the seed's.

@@ -7,32 +7,41 @@ by the libraries that are installed.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib.metadata import version as version_of_library
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
 from data.errors import InputError
-from data.tables.digest import digest_of
-from data.tables.written import written
+from data.params import Promote
+from data.tables.documents import written
+from data.tables.files import digest_of
+from training.evaluation.paired_bootstrap import paired_difference, paired_gain
 from training.registry.champions import (
     CHALLENGER,
     CHAMPION,
     DIGEST,
     FOREIGN,
+    Tracked,
     Version,
     downloaded,
     files_digest,
     version_of,
 )
+from training.registry.runs import Logbook, TrackedRun
+from training.registry.stored import TRUSTED_TYPES
 from training.registry.succession import register, settled, why, why_not
-from training.registry.trusted import TRUSTED_TYPES
 
 if TYPE_CHECKING:
-    from training.evaluation.bootstrap import Difference
-    from training.registry.tracking import Tracked
+    from training.evaluation.paired_bootstrap import Difference
+    from training.registry.champions import Tracked
 
 #: What reading a model raises that is damaged, gone, or not of this code.
 UNREADABLE = (*FOREIGN, InputError, OSError)
@@ -178,7 +187,7 @@ def _reading(candidate: Candidate, champion: Version) -> str:
 
 
 def _note_readable(candidate: Candidate, champion: Version) -> None:
-    from training.registry.tracking import client
+    from training.registry.champions import client
 
     reading = _reading(candidate, champion)
     client().set_model_version_tag(champion.name, champion.version, "readable", reading)
@@ -264,3 +273,119 @@ def _reason(compared: Compared, champion: Version) -> str:
         f"({compared.measure} {difference.observed:+.4f}, {difference.confidence:.0%} interval "
         f"{difference.low:+.4f} to {difference.high:+.4f})"
     )
+
+
+#: The file beside a registered model with what it said of cases it had not seen.
+OOF = "oof.parquet"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is logged of a candidate, and of those that it was chosen from.
+
+    Attributes
+    ----------
+    family : str
+    data : dict
+        Of metrics.json.
+    vectors : Path
+        The table that was learned from.
+    directory : Path
+        Where the candidate lies.
+    runs : sequence of TrackedRun
+        The best first, which is the candidate's.
+    oof : DataFrame
+        What the candidate said of unseen cases.
+    """
+
+    family: str
+    data: dict[str, Any]
+    vectors: Path
+    directory: Path
+    runs: Sequence[TrackedRun]
+    oof: pd.DataFrame
+
+    def means(
+        self,
+        read: Callable[[Path], object],
+        compare: Callable[[pd.DataFrame, pd.DataFrame], Compared | None],
+    ) -> Means:
+        """Return what a contest needs; `compare` takes what the candidate and what the champion said."""
+        return Means(read, lambda champion: compare(self.oof, pd.read_parquet(champion / OOF)), self.track)
+
+    def track(self, tags: dict[str, str]) -> Tracked:
+        """Log the candidate with its files, and the others unless they are known."""
+        book = Logbook(self.family, self.data, self.vectors, tags["evidence"])
+        known = book.known()
+        for run in reversed(self.runs[1:]):
+            if run.name not in known:
+                with book.logged(run):
+                    pass
+        with book.logged(self.runs[0]) as run_id, tempfile.TemporaryDirectory() as temporary:
+            book.store.log_artifacts(run_id, str(self.directory), "model")
+            path = Path(temporary) / OOF
+            self.oof.to_parquet(path, index=False)
+            book.store.log_artifact(run_id, str(path), "model")
+        return Tracked(run_id, f"{book.store.get_run(run_id).info.artifact_uri}/model")
+
+
+Compare = Callable[[pd.DataFrame, pd.DataFrame], Compared | None]
+
+
+def by_verdicts(keys: Sequence[str], how: Promote, seed: int, cases: str) -> Compare:
+    """Return what compares by balanced accuracy; None without a common case that failed, and one that passed.
+
+    Parameters
+    ----------
+    keys : sequence of str
+        What a case is known by. Beside them both frames have ``verdict``, the candidate's ``status`` and
+        ``group``: whole groups are drawn.
+    how : Promote
+    seed : int
+    cases : str
+        What they are called.
+    """
+
+    def compare(own: pd.DataFrame, theirs: pd.DataFrame) -> Compared | None:
+        both = own.merge(theirs[[*keys, "verdict"]], on=list(keys), suffixes=("", "_theirs"))
+        failed, mine, other = (
+            (both[column] == "fail").to_numpy(bool) for column in ("status", "verdict", "verdict_theirs")
+        )
+        if failed.all() or not failed.any():
+            return None
+        difference = paired_difference(failed, mine, other, _groups(both), **_drawn(how, seed))
+        return Compared(difference, cases, "balanced accuracy")
+
+    return compare
+
+
+def by_errors(keys: Sequence[str], how: Promote, seed: int, cases: str) -> Compare:
+    """Return what compares by mean relative error; None without a common case.
+
+    Parameters
+    ----------
+    keys, how, seed, cases
+        As of `by_verdicts`. Beside the keys both frames have ``predicted``, the candidate's ``measured`` and
+        ``group``.
+    """
+
+    def compare(own: pd.DataFrame, theirs: pd.DataFrame) -> Compared | None:
+        both = own.merge(theirs[[*keys, "predicted"]], on=list(keys), suffixes=("", "_theirs"))
+        if both.empty:
+            return None
+        mine, other = (
+            (both[column] / both["measured"] - 1).abs().to_numpy(np.float64)
+            for column in ("predicted", "predicted_theirs")
+        )
+        difference = paired_gain(mine, other, _groups(both), **_drawn(how, seed))
+        return Compared(difference, cases, "mean error smaller by")
+
+    return compare
+
+
+def _groups(both: pd.DataFrame) -> NDArray[np.str_]:
+    return both["group"].to_numpy(np.str_)
+
+
+def _drawn(how: Promote, seed: int) -> dict[str, Any]:
+    return {"resamples": how.resamples, "confidence": how.confidence, "seed": seed}

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from training.registry.commit import source_of
-from training.registry.store_file import local_store, project_root
-from training.registry.tracking import CANDIDATE, STANDING, client, note
+from training.registry.champions import CANDIDATE, STANDING, client, local_store, note, project_root
+from training.registry.origins import source_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -19,9 +19,21 @@ from pathlib import Path
 from typing import Any, Literal
 
 from data.errors import InputError
-from training.registry.champions import CHALLENGER, CHAMPION, Version, registered, version_of
-from training.registry.store_file import local_store, tracking_uri
-from training.registry.tracking import CANDIDATE, STANDING, Tracked, client, mlflow, note
+from training.registry.champions import (
+    CANDIDATE,
+    CHALLENGER,
+    CHAMPION,
+    STANDING,
+    Tracked,
+    Version,
+    client,
+    local_store,
+    mlflow,
+    note,
+    registered,
+    tracking_uri,
+    version_of,
+)
 
 #: What made a version champion: the pipeline's contest, a person, a person who took another's place back, or
 #: somebody who moved the alias in MLflow.

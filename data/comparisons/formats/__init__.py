@@ -7,19 +7,17 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from data.comparisons.formats.tools import TOOLS
+from data.comparisons.formats.tools import TOOLS, assembly, recognition
 from data.comparisons.formats.tools.asv import BENCHMARKS
-from data.comparisons.formats.tools.reading import assembled, recognising
-from data.comparisons.formats.tools.reading.tool import Root, ToolFormat
-from data.comparisons.labels.listed import with_listed
+from data.comparisons.formats.tools.recognition import Root, ToolFormat
+from data.comparisons.labels.label_csv import with_listed
 from data.comparisons.params import LabelRules, Measure
 from data.comparisons.reading import PIECE
 from data.comparisons.tables import ComparisonTables
 from data.comparisons.validity import check
 from data.errors import InputError
 from data.tables.formats import Format, Reading, chosen
-from data.tables.nearest import nearest
-from data.tables.problems import Problems
+from data.tables.problems import Problems, nearest
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,7 @@ def _sap_hana(request: Request) -> Iterator[ComparisonTables]:
 
 
 def _of_tool(tool: ToolFormat, request: Request) -> Iterator[ComparisonTables]:
-    return assembled.tables(tool, request.paths, request.problems, request.measure, request.piece)
+    return assembly.tables(tool, request.paths, request.problems, request.measure, request.piece)
 
 
 _OWN: dict[str, Format[Reader]] = {
@@ -211,7 +209,7 @@ def _sniff_directory(path: Path) -> str:
     for name in ("tables", "sap-hana"):
         if FORMATS[name].recognises(path):
             return name
-    files = assembled.inside_of(path)
+    files = assembly.inside_of(path)
     if not files or (path / BENCHMARKS).is_file():
         # where there are files, nobody looks through all that is below them
         found = next((name for name in ("asv", "criterion") if _is_folder(path, TOOLS[name])), None)
@@ -227,7 +225,7 @@ def _is_folder(path: Path, tool: ToolFormat) -> bool:
     inside = next(path.glob(tool.folder), None)
     if inside is None or tool.name == "criterion":
         return inside is not None
-    return recognising.recognised(recognising.UnreadFile(inside), [tool]) is not None
+    return recognition.recognised(recognition.UnreadFile(inside), [tool]) is not None
 
 
 def _sniff_file(path: Path) -> str:
@@ -243,10 +241,10 @@ def _sniff_file(path: Path) -> str:
         return _sniff_json(path)
     if begin == b"<" or head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return _sniff_xml(path)
-    text = recognising.UnreadFile(path, head)
-    found = recognising.recognised(text, TOOLS.values())
+    text = recognition.UnreadFile(path, head)
+    found = recognition.recognised(text, TOOLS.values())
     if found is None:
-        raise recognising.unknown_content(text, TOOLS.values(), "neither XML nor JSON, and text")
+        raise recognition.unknown_content(text, TOOLS.values(), "neither XML nor JSON, and text")
     return found
 
 
@@ -269,11 +267,11 @@ def _may_hold_comparisons(path: Path) -> bool:
 
 def _sniff_json(path: Path) -> str:
     """Tell the format of JSON; what is no JSON, or has nearly our keys, its reader tells better."""
-    file = recognising.UnreadFile(path)
+    file = recognition.UnreadFile(path)
     keys = file.outline.members
     if "comparisons" in keys:
         return "comparison-json"
-    found = recognising.recognised(file, TOOLS.values())
+    found = recognition.recognised(file, TOOLS.values())
     if found is not None:
         return found
     meant = {nearest(key, ("comparisons", "results")) for key in keys}
@@ -281,4 +279,4 @@ def _sniff_json(path: Path) -> str:
         return "comparison-json"
     if keys.keys() == {"results"}:
         return "run-json"
-    raise recognising.unknown_content(file, TOOLS.values(), "JSON")
+    raise recognition.unknown_content(file, TOOLS.values(), "JSON")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import ValidationError
 
-from data.comparisons.labels.moment import EXAMPLE, moment
+from data.comparisons.labels.label_csv import EXAMPLE, moment
 from data.comparisons.reading import Builder, LabelRow, Series
 from data.comparisons.request import (
     Comparison,
@@ -25,8 +25,7 @@ from data.comparisons.request import (
 from data.comparisons.tables import ComparisonTables
 from data.comparisons.units import MAX_THREADS, UNKNOWN
 from data.errors import InputError
-from data.tables.nearest import unknown
-from data.tables.problems import Problems
+from data.tables.problems import Problems, unknown
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails

@@ -2,13 +2,215 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from data.comparisons.labels.reliability import Reliability, dawid_skene
-from data.comparisons.labels.votes import Votes, agreed
+from data.comparisons.tables import CANNOT_TELL
+
+Ints = NDArray[np.int64]
+
+#: When what bears no time was said.
+_LONG_AGO = pd.Timestamp(0, tz="UTC")
+
+
+@dataclass(frozen=True)
+class Votes:
+    """One person's verdict on one comparison, a row each; nobody votes twice on a comparison.
+
+    Attributes
+    ----------
+    comparisons, people : Index
+        Names, ascending.
+    comparison, person : ndarray of shape (n_votes,)
+        Places in `comparisons` and `people`.
+    fail : ndarray of bool, shape (n_votes,)
+    """
+
+    comparisons: pd.Index[str]
+    people: pd.Index[str]
+    comparison: Ints
+    person: Ints
+    fail: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, labels: pd.DataFrame) -> Votes:
+        """Take the votes from a table of labels.
+
+        Who votes is the ``annotator``; where a comparison has several labels without one, who they are
+        ``labelled_by``, and whoever is not named is somebody else each time. Of two labels by one person
+        the later one counts, by ``labelled_at``, then by row. Who cannot tell in the end does not vote.
+        """
+        labels = decided(labels)
+        last = _last_votes(labels.assign(person=_voters(labels)).dropna(subset=["person"]))
+        comparison, comparisons = pd.factorize(last["comparison_id"], sort=True)
+        person, people = pd.factorize(last["person"], sort=True)
+        fail = (last["status"] == "fail").to_numpy(bool)
+        return cls(
+            pd.Index(comparisons),
+            pd.Index(people),
+            np.asarray(comparison, np.int64),
+            np.asarray(person, np.int64),
+            fail,
+        )
+
+    @property
+    def counts(self) -> Ints:
+        """How many people say pass and how many say fail, shape (2, n_comparisons)."""
+        n = len(self.comparisons)
+        fails = np.bincount(self.comparison[self.fail], minlength=n)
+        return np.stack([np.bincount(self.comparison, minlength=n) - fails, fails])
+
+
+def decided(labels: pd.DataFrame) -> pd.DataFrame:
+    """Return the labels that say pass or fail.
+
+    Left out are the answers `CANNOT_TELL`, and what the same person said of the comparison before.
+
+    Parameters
+    ----------
+    labels : DataFrame
+        As of `data.comparisons.tables`.
+
+    Returns
+    -------
+    DataFrame
+        The other rows, in their order.
+    """
+    undecided = labels["status"] == CANNOT_TELL
+    if not undecided.any():
+        return labels
+    frame, whose = (
+        labels.assign(person=labels["annotator"].fillna(labels["labelled_by"])),
+        ["comparison_id", "person"],
+    )
+    last = _last_votes(frame.dropna(subset=["person"]))
+    retracted = pd.MultiIndex.from_frame(last.loc[last["status"] == CANNOT_TELL, whose])
+    return labels[~undecided & ~pd.MultiIndex.from_frame(frame[whose]).isin(retracted)]
+
+
+def agreed(labels: pd.DataFrame) -> pd.Series:
+    """Return the status of comparisons that have one label of nobody in particular, by comparison_id.
+
+    That is a label as such: a consensus that the source has found, or the truth of an injected change. It
+    holds until somebody labels the comparison after it: then the votes decide.
+    """
+    labels = decided(labels)
+    times = labels["labelled_at"].fillna(_LONG_AGO)
+    latest = times.where(labels["annotator"].notna(), _LONG_AGO)
+    later = latest.groupby(labels["comparison_id"]).transform("max") > times
+    return labels[_alone(labels) & ~later].set_index("comparison_id")["status"]
+
+
+def _last_votes(votes: pd.DataFrame) -> pd.DataFrame:
+    """Return the last row of each ``person`` on each comparison."""
+    ordered = votes.sort_values("labelled_at", kind="stable", na_position="first")
+    return ordered.drop_duplicates(["comparison_id", "person"], keep="last").sort_index()
+
+
+def _alone(labels: pd.DataFrame) -> pd.Series:
+    """Mark labels without annotator that are the only such one of their comparison."""
+    plain = labels["annotator"].isna()
+    many = plain.groupby(labels["comparison_id"]).transform("sum")
+    return plain & (many == 1)
+
+
+def _voters(labels: pd.DataFrame) -> pd.Series:
+    """Name who votes with each label; missing where the label is nobody's in particular."""
+    strangers = pd.Series([f"somebody {row}" for row in range(len(labels))], labels.index, dtype="str")
+    named = labels["annotator"].fillna(labels["labelled_by"]).fillna(strangers)
+    return named.mask(_alone(labels))
+
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Prior:
+    """What is believed before anybody has voted, as votes seen already.
+
+    Attributes
+    ----------
+    right, wrong : float
+        Of every person on fails, and likewise on passes. A person with few votes stays near their share; it
+        also keeps the two verdicts from trading places.
+    """
+
+    right: float = 4.0
+    wrong: float = 1.0
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """What the votes say of people and comparisons.
+
+    Attributes
+    ----------
+    sensitivity, specificity : ndarray of shape (n_people,)
+        The share of fails that they call fail, and of passes that they call pass.
+    prevalence : float
+        The share of fails.
+    posterior : ndarray of shape (n_comparisons,)
+        The probability of fail.
+    """
+
+    sensitivity: Floats
+    specificity: Floats
+    prevalence: float
+    posterior: Floats
+
+
+#: The posterior has settled when none of it moves by more.
+_SETTLED, _MOST_ROUNDS = 1e-7, 500
+#: Shares stay this far from 0 and 1.
+_EDGE = 1e-9
+
+
+def dawid_skene(votes: Votes, prior: Prior | None = None) -> Reliability:
+    """Estimate by expectation maximisation, from the share of votes for fail on.
+
+    Parameters
+    ----------
+    votes : Votes
+        One at least.
+    prior : Prior, optional
+    """
+    prior = prior or Prior()
+    passes, fails = votes.counts
+    posterior = fails / (passes + fails)
+    for _ in range(_MOST_ROUNDS):
+        found = _maximised(votes, posterior, prior)
+        moved = np.abs(found.posterior - posterior).max()
+        posterior = found.posterior
+        if moved < _SETTLED:
+            break
+    return found
+
+
+def _maximised(votes: Votes, posterior: Floats, prior: Prior) -> Reliability:
+    """Take one step: what people are if comparisons are so, and what comparisons are then."""
+    weight = posterior[votes.comparison]
+    sensitivity = _share(votes, weight, votes.fail, prior)
+    specificity = _share(votes, 1 - weight, ~votes.fail, prior)
+    prevalence = float(np.clip(posterior.mean(), _EDGE, 1 - _EDGE))
+    likely_fail = np.where(votes.fail, sensitivity[votes.person], 1 - sensitivity[votes.person])
+    likely_pass = np.where(votes.fail, 1 - specificity[votes.person], specificity[votes.person])
+    evidence = np.log(likely_fail) - np.log(likely_pass)
+    odds = np.bincount(votes.comparison, evidence, minlength=len(posterior))
+    odds += np.log(prevalence) - np.log1p(-prevalence)
+    return Reliability(sensitivity, specificity, prevalence, 1 / (1 + np.exp(-odds)))
+
+
+def _share(votes: Votes, weight: Floats, right: NDArray[np.bool_], prior: Prior) -> Floats:
+    """Return by person the weighted share of votes that are right."""
+    n = len(votes.people)
+    hits = np.bincount(votes.person, weight * right, minlength=n) + prior.right
+    all_of_them = np.bincount(votes.person, weight, minlength=n) + prior.right + prior.wrong
+    return np.asarray(np.clip(hits / all_of_them, _EDGE, 1 - _EDGE))
+
 
 Rule = Literal["majority", "dawid-skene"]
 #: What is told of every person.
@@ -33,7 +235,7 @@ def consensus(labels: pd.DataFrame, rule: Rule) -> pd.Series:
         As of `data.comparisons.tables`.
     rule : {"majority", "dawid-skene"}
         How votes become a status: most of them, or their weight by the reliability of who gave them. A
-        label of nobody in particular (see `data.comparisons.labels.votes.agreed`) comes before all votes.
+        label of nobody in particular (see `data.comparisons.labels.consensus.agreed`) comes before all votes.
     """
     votes = Votes.of(labels)
     fail = _share_of_fails(votes) if rule == "majority" else _posterior(votes)

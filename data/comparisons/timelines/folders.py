@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from data.comparisons import formats
-from data.comparisons.formats import settings_xml
+from data.comparisons.formats import result_xml
 from data.comparisons.params import Measure
 from data.comparisons.timelines import runs
 from data.comparisons.timelines.heats import BESIDE
 from data.comparisons.timelines.runs import TimelineRun
 from data.errors import InputError
+from data.parallel import uncollected
 from data.tables.files import content_of
 from data.tables.problems import Problems
-from data.tables.uncollected import uncollected
 
 #: Files that a process reads at once.
 _TOGETHER = 4
@@ -87,7 +87,7 @@ def _below(root: Path, path: Path) -> str:
 
 
 def _kind(path: Path) -> Literal["xml", "json"] | None:
-    if path.name.endswith(BESIDE) or settings_xml.is_settings(path):
+    if path.name.endswith(BESIDE) or result_xml.is_settings(path):
         return None
     return {".xml": "xml", ".json": "json"}.get(path.suffix.lower())  # type: ignore[return-value] # mypy takes str
 

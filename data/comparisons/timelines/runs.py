@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from data.comparisons.formats import result_run, settings_xml
-from data.comparisons.formats.result_run import ResultRun
+from data.comparisons.formats import result_xml
+from data.comparisons.formats.result_xml import ResultRun
 from data.comparisons.params import Measure
-from data.comparisons.run import results_of_run
+from data.comparisons.reading import results_of_run
 from data.comparisons.sides import Floats, Ints
 from data.comparisons.tables import FIVE_NUMBERS, ComparisonTables
 from data.comparisons.units import UNKNOWN
@@ -82,8 +82,8 @@ class TimelineRun:
 
 
 def of_xml(path: Path, source: str, problems: Problems, measure: Measure) -> TimelineRun:
-    """Read a result file of figure 4.1 or 4.2; raises as `data.comparisons.formats.result_run.read`."""
-    run = result_run.read(path, problems, measure, times={})
+    """Read a result file of figure 4.1 or 4.2; raises as `data.comparisons.formats.result_xml.read_run`."""
+    run = result_xml.read_run(path, problems, measure, times={})
     named = _named(run.properties, path)
     suites = {one.suite for one in run.operations.values()}
     if len(suites) == 1:
@@ -92,8 +92,8 @@ def of_xml(path: Path, source: str, problems: Problems, measure: Measure) -> Tim
 
 
 def of_json(path: Path, source: str, problems: Problems, measure: Measure) -> Iterator[TimelineRun]:
-    """Read a JSON file of one run, by machine; raises as `data.comparisons.run.results_of_run`."""
-    named = _named(settings_xml.beside(path), path)
+    """Read a JSON file of one run, by machine; raises as `data.comparisons.reading.results_of_run`."""
+    named = _named(result_xml.beside(path), path)
     results = results_of_run(path, problems, measure)
     results["version"] = named[VERSION]
     for run in of_results(results, source):

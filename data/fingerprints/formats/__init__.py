@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from data.fingerprints.formats import machines_csv, quiho, sparecores
+from data.fingerprints.formats import quiho, sparecores, typed_csv
 from data.fingerprints.tables import FingerprintTables
 from data.tables.formats import Format, Sources
 
 
 def _tables(path: Path) -> FingerprintTables:
-    return FingerprintTables.read(path) if path.is_dir() else machines_csv.read(path)
+    return FingerprintTables.read(path) if path.is_dir() else typed_csv.read_machines(path)
 
 
 SOURCES = Sources(

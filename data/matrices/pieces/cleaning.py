@@ -17,7 +17,7 @@ from data.matrices.pieces.parting import Pieces, described, runs_of
 from data.matrices.schema import SIGNED_SHARE
 from data.matrices.tables import SIDES, SUMMARY, MatrixTables, metrics_of
 from data.matrices.validity import decided, telling
-from data.sidebyside import Compute, side_by_side
+from data.parallel import Compute, side_by_side
 from data.tables.files import replacing
 from data.tables.problems import Problems
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.matrices.tables import SIDES, MatrixTables
-from data.sidebyside import watched
+from data.parallel import watched
 from data.tables.specs import Spec
 
 #: A piece has so many runs, or those of one test case if they are more.

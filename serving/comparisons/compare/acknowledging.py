@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, ValidationError
 
 from data.errors import InputError
+from data.tables.documents import Section, TextLoader, said
 from data.tables.files import yaml_content
-from data.tables.given import Section, said
-from data.tables.unique_keys import TextLoader
 from serving.comparisons.compare.revisions import Revision
 from serving.comparisons.judge import Verdict
 

@@ -11,8 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Literal
 
-from data.errors import InputError
-from data.plain_text import one_line
+from data.errors import InputError, one_line
 from serving.comparisons.compare.rows import ComparedRow, ComparedSides
 
 #: GitHub shows so many of each kind and step.

@@ -82,7 +82,7 @@ class Comparing:
     served : Judge
     measure : Measure
     assumed : float
-        By how much runs differ where nothing tells; see `features.comparisons.offsets.shifts.offsets`.
+        By how much runs differ where nothing tells; see `features.comparisons.between_run_variation.offsets`.
     kind : str or None
         The format of all runs; None: what their content says.
     confirming : Confirming or None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 import typer
 
 from serving.comparisons.options import Assumed, Floor, From, share
-from serving.comparisons.promises.asked import CostsOption, FailOnUnsure, FalseAlarms, Missed
+from serving.comparisons.promises import CostsOption, FailOnUnsure, FalseAlarms, Missed
 from serving.options import AsJson, FailOnRegression, Format, Model, Output, Shown
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from numpy.typing import NDArray
 
-from data.comparisons.missing import CONFIGURATION, listed
+from data.comparisons.pair import CONFIGURATION, listed
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 from data.measure.child import end_in_good_order, execute

@@ -12,10 +12,9 @@ import pandas as pd
 
 from data.comparisons import formats
 from data.comparisons.formats.tools import TOOLS
-from data.comparisons.missing import SIDES, counted, listed
-from data.comparisons.pair import MatchedOperations, NamedOperation
+from data.comparisons.pair import SIDES, MatchedOperations, NamedOperation, counted, listed
 from data.comparisons.params import Measure
-from data.comparisons.run import results_of_run
+from data.comparisons.reading import results_of_run
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 from data.tables.problems import Problems

@@ -7,17 +7,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from data.comparisons.missing import Missing, counted
-from data.comparisons.pair import MatchedOperations
+from data.comparisons.pair import MatchedOperations, Missing, counted
 from data.comparisons.tables import OPERATION, ComparisonTables, units
 from serving.comparisons.compare.acknowledging import Excuse
 from serving.comparisons.compare.weighing import Outcome, Weighed, outcome_of
+from serving.comparisons.explain.facts import Direction, direction
+from serving.comparisons.explain.features import percent
+from serving.comparisons.explain.sentences import shifted
 from serving.comparisons.judge import Verdict
 from serving.comparisons.moves import Move
-from serving.comparisons.reasons.directions import Direction, direction
-from serving.comparisons.reasons.features import percent
-from serving.comparisons.reasons.sentences import shifted
-from serving.pages.verdict_lines import VerdictLine
+from serving.reports.verdict_lines import VerdictLine
 
 #: In the order in which they want attention, and what several are called.
 OUTCOMES: dict[Outcome, str] = {

@@ -7,14 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from data.comparisons.missing import listed
-from data.comparisons.missing import told as told_missing
-from data.plain_text import one_line, visible
+from data.comparisons.pair import listed
+from data.comparisons.pair import told as told_missing
+from data.errors import one_line, visible
 from serving.comparisons import render
 from serving.comparisons.compare.rows import OUTCOMES, QUIET, ComparedRow, ComparedSides
-from serving.pages.markdown import cell, prose
-from serving.pages.tables import printed, shown
-from serving.pages.verdict_lines import Lines, as_junit
+from serving.reports.text_tables import cell, printed, prose, shown
+from serving.reports.verdict_lines import Lines, as_junit
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -11,16 +11,14 @@ from numpy.typing import NDArray
 
 from data.comparisons.sides import Floats, Sides
 from data.comparisons.tables import ComparisonTables
-from features.comparisons.asked import Asked
-from features.comparisons.five_numbers import spread
-from features.comparisons.offsets.machines import MachineOffsets, machine_offsets
-from features.comparisons.offsets.shifts import Known
-from features.comparisons.timelines.changes import SMALLEST
-from features.comparisons.timelines.noise import WANTED
+from features.comparisons.between_run_variation import Known, MachineOffsets, machine_offsets
+from features.comparisons.lasting_changes import SMALLEST, WANTED
+from features.comparisons.prepared import Asked
+from features.comparisons.summaries import spread
+from serving.comparisons.explain.features import percent
 from serving.comparisons.judge import Judgement, Verdict, judge
 from serving.comparisons.model import Judge
 from serving.comparisons.moves import Move
-from serving.comparisons.reasons.features import percent
 
 Outcome = Literal[
     "regression", "acknowledged", "unsure", "improvement", "invalid", "within_noise", "unchanged"
@@ -92,7 +90,7 @@ def weigh(tables: ComparisonTables, served: Judge, assumed: float, notes: tuple[
         Of `data.comparisons.pair.paired_runs`.
     served : Judge
     assumed : float
-        As `features.comparisons.offsets.shifts.offsets` takes it; 0: nothing is held against anything.
+        As `features.comparisons.between_run_variation.offsets` takes it; 0: nothing is held against anything.
     notes : tuple of str
         What had to be assumed to read them.
     """

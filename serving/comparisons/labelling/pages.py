@@ -16,17 +16,15 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
-from data.comparisons.labels.store.given import AwayError, KeptLabel
-from data.comparisons.labels.store.kept import LabelStore
-from serving.browser.sending import page
-from serving.comparisons.labelling.given import LabelsGiven, Reader
+from data.comparisons.labels.store.label_store import AwayError, KeptLabel, LabelStore
 from serving.comparisons.labelling.offered import Offered, OfferedReport
-from serving.comparisons.labelling.opinions import LabelOrder
+from serving.comparisons.labelling.opinions import LabelOrder, LabelsGiven, Reader
 from serving.comparisons.labelling.pool import LabelPool
 from serving.comparisons.labelling.rows import ContentsLine, Heading, ShownComparison, rows_of
-from serving.doors.access import holder
-from serving.doors.problems import RefusedError
-from serving.pages.render import render
+from serving.http.authentication import holder
+from serving.http.browser_pages import page
+from serving.http.schemas import RefusedError
+from serving.reports.rendering import render
 
 T = TypeVar("T")
 #: Pages that are made at once.

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
+from threading import Lock, Thread
+from typing import Generic, TypeVar
 
 import pandas as pd
 
@@ -12,14 +17,65 @@ from data.comparisons.labels.consensus import Rule
 from data.errors import InputError
 from serving.comparisons.evaluated import rule_under
 from serving.comparisons.judge import Judgement, judged
-from serving.comparisons.labelling.background import Background
 from serving.comparisons.labelling.offered import Ints, Offered
 from serving.comparisons.labelling.opinions import LabelOrder, Opinions
-from serving.comparisons.labels.to_label import ToLabel
+from serving.comparisons.labels.command import ToLabel
 from serving.comparisons.model import Judge
-from serving.doors.lazy import Lazy
-from serving.doors.problems import RefusedError
-from training.registry.store_file import project_root
+from serving.http.models import Lazy
+from serving.http.schemas import RefusedError
+from training.registry.champions import project_root
+
+LOG = logging.getLogger("perfjudge")
+T = TypeVar("T")
+
+
+@dataclass
+class Background(Generic[T]):
+    """A value that a thread computes, once for each state of what it depends on.
+
+    Attributes
+    ----------
+    name : str
+        What is computed, for the log.
+    value : object or None
+        What was computed last; None until then.
+    trouble : str
+        Why the last computing failed; empty if it did not.
+    state : hashable or None
+        What the value, or the trouble, belongs to.
+    """
+
+    name: str
+    value: T | None = None
+    trouble: str = ""
+    state: Hashable = None
+    _thread: Thread | None = None
+    _lock: Lock = field(default_factory=Lock)
+
+    def of(self, state: Hashable, compute: Callable[[], T]) -> T | None:
+        """Return what was computed last; unless that is of this state, compute it anew meanwhile."""
+        with self._lock:
+            if self.state != state and self._thread is None:
+                self._thread = Thread(target=self._run, args=(state, compute), name=self.name, daemon=True)
+                self._thread.start()
+        return self.value
+
+    def wait(self, seconds: float) -> None:
+        """Wait for what is being computed, if anything is."""
+        if (thread := self._thread) is not None:
+            thread.join(seconds)
+
+    def _run(self, state: Hashable, compute: Callable[[], T]) -> None:
+        trouble = ""
+        try:
+            self.value = compute()
+        except InputError as exc:
+            trouble = str(exc)
+        except Exception as exc:
+            LOG.exception("%s failed", self.name)
+            trouble = f"{self.name} failed ({type(exc).__name__}); the server's log says more"
+        self.trouble, self.state, self._thread = trouble, state, None
+
 
 #: After so many labels it is computed anew what to label first.
 EVERY = 10

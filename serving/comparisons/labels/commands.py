@@ -91,7 +91,7 @@ def labels_import(
     as_json: Json = False,
 ) -> int:
     """Add the labels of a file or directory to the store; what was added before is not added again."""
-    from serving.comparisons.labels.transfer import import_labels
+    from serving.comparisons.labels.command import import_labels
 
     return import_labels(source, labels, by, keep_going=keep_going, as_json=as_json)
 
@@ -105,7 +105,7 @@ def labels_export(
 ) -> int:
     """Write what people say now: of each the last label of a comparison, unless it is withdrawn."""
     from serving.answering import form_of
-    from serving.comparisons.labels.transfer import export_labels
+    from serving.comparisons.labels.command import export_labels
 
     if form != "tables":
         known: tuple[Literal["csv", "xml"], ...] = ("csv", "xml")

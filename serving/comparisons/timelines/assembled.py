@@ -11,12 +11,16 @@ import numpy as np
 
 from data.comparisons.sides import Floats
 from data.comparisons.timelines import heats
-from data.comparisons.timelines.chosen import ChosenRuns, place_and_time
-from data.comparisons.timelines.measured import MeasuredOperation, MeasuredVersions, measured
+from data.comparisons.timelines.selection import (
+    ChosenRuns,
+    MeasuredOperation,
+    MeasuredVersions,
+    measured,
+    place_and_time,
+)
 from data.errors import InputError
 from data.tables.problems import Problems
-from features.comparisons.timelines.changes import Shift, shifts
-from features.comparisons.timelines.noise import WANTED, instability
+from features.comparisons.lasting_changes import WANTED, Shift, instability, shifts
 from serving.comparisons.timelines.judged import Answering, OperationMarks, judged_versions
 from serving.comparisons.timelines.timeline import (
     Change,
@@ -81,7 +85,7 @@ def assembled(
     Raises
     ------
     InputError
-        As of `data.comparisons.timelines.measured.measured`.
+        As of `data.comparisons.timelines.selection.measured`.
     """
     found = measured(chosen, problems)
     moved, noise = _shifts(found)

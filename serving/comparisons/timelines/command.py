@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 
 from data.errors import InputError
-from data.measure.screen import Screen
+from data.measure.session import Screen
 from serving.answering import tell_notes, tell_skipped, write
 from serving.asking import JudgeError
 from serving.comparisons.timelines.generate import TimelineWish, Written, generate

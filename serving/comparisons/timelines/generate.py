@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 from data.comparisons.params import Measure
 from data.comparisons.timelines import folders, rules
-from data.comparisons.timelines.chosen import ChosenRuns, chosen
+from data.comparisons.timelines.selection import ChosenRuns, chosen
 from data.errors import InputError
+from data.parallel import uncollected
 from data.tables.files import write_text
 from data.tables.problems import Problems
-from data.tables.uncollected import uncollected
 from serving.comparisons.timelines.assembled import TimelineJudge, assembled
-from serving.comparisons.timelines.contents import ListedReport, contents
+from serving.comparisons.timelines.page import ListedReport, contents
 from serving.comparisons.timelines.timeline import TimelineReport
 
 #: Letters of a file's name.

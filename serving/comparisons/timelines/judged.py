@@ -10,9 +10,9 @@ import numpy as np
 
 from data.comparisons import validity
 from data.comparisons.sides import Floats, Samples
-from data.comparisons.timelines.measured import MeasuredVersions
-from features.comparisons.asked import Asked
-from features.comparisons.timelines.changes import Shift
+from data.comparisons.timelines.selection import MeasuredVersions
+from features.comparisons.lasting_changes import Shift
+from features.comparisons.prepared import Asked
 from serving.comparisons.timelines.timeline import Marks
 from serving.comparisons.timelines.windows import AFTER, Ask, Course, VersionSides
 from training.comparisons.decision import below_floor

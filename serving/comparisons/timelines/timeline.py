@@ -79,7 +79,7 @@ class TimelineOperation:
         Over the whole history, of the configuration where they are greatest.
     instability : float
         The smallest change that its noise lets one tell, as a share, see
-        `features.comparisons.timelines.noise`; NaN if unknown.
+        `features.comparisons.lasting_changes`; NaN if unknown.
     unstable : bool
         Whether that is more than 5 %.
     """

@@ -12,8 +12,8 @@ import numpy as np
 
 from data.comparisons.posted import NamedSides
 from data.comparisons.sides import Floats, Ints, Samples, Sides, five_numbers
-from data.comparisons.timelines.measured import MeasuredOperation, MeasuredVersions
-from features.comparisons.timelines.changes import Shift
+from data.comparisons.timelines.selection import MeasuredOperation, MeasuredVersions
+from features.comparisons.lasting_changes import Shift
 
 #: Windows where versions have few samples: as `data.comparisons.params.LabelRules` has them.
 BEFORE, AFTER = 10, 5

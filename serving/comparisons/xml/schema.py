@@ -15,9 +15,9 @@ from data.comparisons.formats.comparison_xml import (
     UUIDS,
     VERDICT,
 )
-from data.comparisons.labels.moment import EXAMPLE, MOMENT
+from data.comparisons.labels.label_csv import EXAMPLE, MOMENT
 from data.comparisons.tables import FIVE_NUMBERS, LABEL_STATUSES
-from serving.comparisons.xml.verdict import ELEMENTS
+from serving.comparisons.xml.report import ELEMENTS
 
 Schema = dict[str, Any]
 _TEXT = {"type": "string"}

@@ -2,22 +2,265 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from data.errors import InputError
+from data.measure.perf_stat import TIME
 from serving.corun.model import Online
-from serving.corun.online import progress, trained
-from serving.corun.online.progress import FASTER, ProgressOpinion
-from serving.corun.online.samples import looked
-from serving.corun.online.trained import TrainedOpinion
+from serving.corun.online.samples import Looked, looked
 from serving.corun.schemas import ImpactDriverAnswer, OnlineAnswer, OnlineOpinion
-from serving.doors.schemas import ModelAnswer
-from training.corun.progress.estimate import ImpactBelief
+from serving.corun.static import strongest
+from serving.http.schemas import ModelAnswer
+from training.corun import online as trained
+from training.corun.progress import (
+    NATURE,
+    AlignedRuns,
+    ImpactBelief,
+    ProgressKind,
+    WorkCourse,
+    believed,
+    beside,
+    have_ended,
+    is_longer,
+    kind,
+)
 from training.estimators.answering import require_finite
+
+Floats = NDArray[np.float64]
+#: Impacts of what was seen below this ask whether the two are swapped.
+FASTER = 0.99
+#: A rate is divided into the processor's share, its clock, and instructions a cycle.
+_CHAIN = ("task-clock", "cpu-cycles")
+
+
+@dataclass(frozen=True)
+class ProgressOpinion:
+    """What progress says.
+
+    Attributes
+    ----------
+    kind : ProgressKind
+        What it is told by.
+    mixture : ImpactBelief
+        What is believed of the impact.
+    so_far : float
+        The impact of what was seen.
+    seen : float
+        The share of the run alone that was also seen together.
+    whole : bool
+        Whether the run alone is taken for a whole one.
+    drivers : list of ImpactDriverAnswer
+    notes : list of str
+    """
+
+    kind: ProgressKind
+    mixture: ImpactBelief
+    so_far: float
+    seen: float
+    whole: bool
+    drivers: list[ImpactDriverAnswer]
+    notes: list[str]
+
+
+def progress_opinion(
+    pair: Sequence[Looked], *, whole: bool | None, ended: float | None = None
+) -> ProgressOpinion | None:
+    """Tell the impact by progress; None if nothing was counted in both runs that tells it.
+
+    Parameters
+    ----------
+    pair : sequence of Looked
+        The task alone, and beside others.
+    whole : bool or None
+        Whether the run alone is a whole one, not only a beginning; None: guess.
+    ended : float, optional
+        After how many seconds the task ended beside others, if it is known to have ended.
+    """
+    solo, corun = pair
+    there = {name for name in solo.counted & corun.counted if all(one.table[name].sum() > 0 for one in pair)}
+    by = kind(there)
+    if by is None:
+        return None
+    alone, together = (_course(one.table, by.event, there) for one in pair)
+    both = whole is None and have_ended(alone, together)
+    complete = both or (is_longer(alone, together) if whole is None else whole)
+    runs = beside(alone, together, whole=complete, ended=both)
+    drivers = _progress_drivers(by, pair, there, runs)
+    if ended is not None and complete:
+        impact = ended / alone.seconds
+        return ProgressOpinion(
+            ProgressKind(by.event), ImpactBelief.known(impact), impact, 1.0, complete, drivers, []
+        )
+    if both:
+        by = ProgressKind(by.event)
+    mixture = believed(runs)
+    return ProgressOpinion(
+        by,
+        mixture if by.hides is None else mixture.hidden(by.hides),
+        runs.corun.sum() / runs.seen,
+        min(runs.seen / alone.seconds, 1.0),
+        complete,
+        drivers,
+        _notes(by, pair, runs, alone, guessed=whole is None),
+    )
+
+
+def _course(table: pd.DataFrame, event: str, there: set[str]) -> WorkCourse:
+    nature = [name for name in NATURE if name in there and name != event]
+    counts = np.column_stack([_filled(table, name) for name in (event, *nature)])
+    return WorkCourse(table[TIME].to_numpy(np.float64), counts[:, 0], counts[:, 1:])
+
+
+def _filled(table: pd.DataFrame, event: str) -> Floats:
+    """Return the counts of an event; where it was not counted, as its rate was just before and after."""
+    ends = table[TIME].to_numpy(np.float64)
+    lasted = np.diff(ends, prepend=0.0)
+    rates = table[event].to_numpy(np.float64) / lasted
+    there = ~np.isnan(rates)
+    return np.asarray(np.interp(ends, ends[there], rates[there]) * lasted)
+
+
+def _progress_drivers(
+    by: ProgressKind, pair: Sequence[Looked], there: set[str], runs: AlignedRuns
+) -> list[ImpactDriverAnswer]:
+    """Divide the impact so far into factors: less of the processor, a slower clock, less work a cycle."""
+    events = [name for name in _CHAIN if name in there and name != by.event] + [by.event]
+    factor, drivers = 1.0, []
+    for event in events:
+        alone, together = (
+            np.interp(until, one.table[TIME], _filled(one.table, event).cumsum()) / until
+            for one, until in zip(pair, (runs.seen, runs.corun.sum()), strict=True)
+        )
+        lost = alone / together if together else 1.0
+        drivers.append(ImpactDriverAnswer.of(event, together, alone, lost / factor - 1))
+        factor = lost
+    return drivers
+
+
+def _notes(
+    by: ProgressKind, pair: Sequence[Looked], runs: AlignedRuns, alone: WorkCourse, *, guessed: bool
+) -> list[str]:
+    solo, corun = pair
+    notes = [f"{by.says}: the interval is wider for it"] if by.says else []
+    modes = [one.privileges.get(by.event, "uk") for one in pair]
+    if modes[0] != modes[1]:
+        notes.append(f"{solo.source} counts {by.event}:{modes[0]}, {corun.source} {by.event}:{modes[1]}")
+    if runs.whole and guessed and len(runs.rest):
+        notes.append(f"{solo.source} lasts {alone.seconds:.4g} s and is taken for the whole run")
+    return notes
+
+
+#: Logarithm of the odds from which it is asked whether the two are swapped: 3 to 1.
+ASKED = math.log(3)
+
+
+@dataclass(frozen=True)
+class TrainedOpinion:
+    """What the trained model says.
+
+    Attributes
+    ----------
+    impact : float
+    width : float
+        Half the interval, as a logarithm.
+    missing : float
+        The share of the model's events that nobody counted.
+    swapped : bool
+        Whether events changed as from together to alone.
+    drivers : list of ImpactDriverAnswer
+    notes : list of str
+    """
+
+    impact: float
+    width: float
+    missing: float
+    swapped: bool
+    drivers: list[ImpactDriverAnswer]
+    notes: list[str]
+
+
+def trained_opinion(pair: Sequence[Looked], machine: str | None, online: Online) -> TrainedOpinion | None:
+    """Ask the trained model; None if the two runs have none of its events in common.
+
+    Parameters
+    ----------
+    pair : sequence of Looked
+        The task alone, and beside others.
+    machine : str or None
+        Where they were measured; None: on one that the model was trained on.
+    online : Online
+    """
+    card = online.model.card
+    counted = [event for event in card.events if all(event in one.counted for one in pair)]
+    if not counted:
+        return None
+    seconds = min(card.seconds, *(one.seconds for one in pair))
+    start = np.stack([_start(one.stretch, card.events, counted, seconds) for one in pair])
+    done = online.model.model.completed(start)
+    known = np.isin(card.events, counted)
+    changes = online.model.model.changes
+    ratios = changes.filled(done[1] - done[0], known)
+    impact, drivers = _impact(ratios, start, known, online)
+    missing = 1 - len(counted) / len(card.events)
+    swapped = changes.swapped(ratios, known) > ASKED
+    notes = [note for one in pair for note in one.lacking(card.events)]
+    notes += _trained_notes(machine, seconds, missing, online)
+    return TrainedOpinion(
+        impact, card.half_width(machine, seconds, missing), missing, swapped, drivers, notes
+    )
+
+
+def _start(table: pd.DataFrame, events: Sequence[str], counted: list[str], seconds: float) -> Floats:
+    """Return what `training.corun.online.SampledRuns.start` has for a run; one for all not `counted`."""
+    times = table[TIME].to_numpy(np.float64)
+    lasted = np.diff(times, prepend=0.0)
+    filled = {}
+    for event in counted:
+        counts = table[event].to_numpy(np.float64)
+        there = ~np.isnan(counts)
+        filled[event] = np.where(there, counts, counts[there].sum() / lasted[there].sum() * lasted)
+    rows = pd.DataFrame({event: filled.get(event, np.zeros(len(table))) for event in events})
+    about = dict.fromkeys(trained.RUN, "") | {"repetition": 1}
+    return np.asarray(trained.SampledRuns.of(rows.assign(**about, **{TIME: times}), seconds).start[0])
+
+
+def _impact(
+    ratios: Floats, start: Floats, known: NDArray[np.bool_], online: Online
+) -> tuple[float, list[ImpactDriverAnswer]]:
+    """Return the impact, and which events it would be another without."""
+    events = online.model.card.events
+    without = np.tile(ratios, (len(events) + 1, 1))
+    without[np.arange(1, len(events) + 1), np.arange(len(events))] = 0.0
+    impacts = online.model.model.impacts(without)
+    rates = np.expm1(start[:, :, 0])
+    drivers = [
+        ImpactDriverAnswer.of(event, rates[1, place], rates[0, place], impacts[0] / one - 1)
+        for place, (event, one) in enumerate(zip(events, impacts[1:], strict=True))
+        if known[place]
+    ]
+    return float(impacts[0]), strongest(drivers)
+
+
+def _trained_notes(machine: str | None, seconds: float, missing: float, online: Online) -> list[str]:
+    card, notes = online.model.card, []
+    if missing:
+        notes.append(f"{missing:.0%} of the events are guessed from the others: the interval is wider for it")
+    if seconds < card.seconds - 1e-6:
+        notes.append(
+            f"the model was trained for {card.seconds:g} s of both runs, and there are {seconds:.1f} s: "
+            "the interval is that of fewer seconds"
+        )
+    if machine is not None and machine not in card.machines:
+        notes.append(f'the model was not trained on the machine "{machine}": the interval is twice as wide')
+    return notes
+
 
 #: What the two runs are called where they are no files.
 NAMES = ("solo", "corun")
@@ -44,7 +287,7 @@ def answer(
     Parameters
     ----------
     solo, corun : DataFrame
-        ``t_seconds`` and a column per event, as `data.measure.intervals.read` reads them.
+        ``t_seconds`` and a column per event, as `data.measure.perf_stat.read` reads them.
     machine : str or None
         Where they were measured; None: on one that the model was trained on.
     online : Online or None
@@ -64,8 +307,8 @@ def answer(
     """
     events = () if online is None else online.model.card.events
     pair = [looked(table, name, events) for table, name in zip((solo, corun), names, strict=True)]
-    told = progress.opinion(pair, whole=whole, ended=ended)
-    learned = None if online is None else trained.opinion(pair, machine, online)
+    told = progress_opinion(pair, whole=whole, ended=ended)
+    learned = None if online is None else trained_opinion(pair, machine, online)
     if learned and told and told.kind.hides is None and (ended or learned.missing > _LACKING):
         learned = None
     if told is None and learned is None:

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from data.corun import synonyms
 from data.corun.validity import GAP
 from data.errors import InputError
-from data.measure.intervals import TIME
-from serving.corun.named import some
-from training.corun.progress.kinds import KINDS
+from data.measure.perf_stat import TIME
+from serving.corun.static import some
+from training.corun.progress import KINDS
 
 #: Seconds of samples below which nothing is answered: the fewest that the online model is judged at.
 FEWEST = 0.4
@@ -82,7 +82,7 @@ def looked(table: pd.DataFrame, source: str, events: Collection[str] = ()) -> Lo
     Parameters
     ----------
     table : DataFrame
-        ``t_seconds`` and a column per event, as `data.measure.intervals.read` reads them.
+        ``t_seconds`` and a column per event, as `data.measure.perf_stat.read` reads them.
     source : str
         What the lines call the run: its file.
     events : collection of str

@@ -6,26 +6,29 @@ import os
 import select
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
+from rich.console import Console
+from rich.status import Status
 
 from data.corun.run import STOPPED
 from data.corun.tables import SAMPLE_DTYPES
 from data.errors import InputError
 from data.measure.child import Child, end_in_good_order
-from data.measure.intervals import TIME, parsed, read
-from data.measure.perf_stat import Counting, uncountable
-from data.measure.proc import descendants, running_seconds
+from data.measure.kernel_counts import descendants, running_seconds
+from data.measure.perf_stat import TIME, Counting, parsed, read, uncountable
 from serving.corun.model import Online
-from serving.corun.named import some
 from serving.corun.online.answer import answer
 from serving.corun.schemas import OnlineAnswer
-from training.corun.progress.kinds import KINDS
+from serving.corun.static import some
+from serving.corun.text import settling_text
+from training.corun.progress import KINDS
 
 #: What notes call the run that is watched.
 _NAME = "the task beside others"
@@ -172,3 +175,37 @@ def _after(alone: pd.DataFrame, seconds: float) -> pd.DataFrame:
 
 def _is_pid(target: Sequence[str]) -> bool:
     return len(target) == 1 and target[0].isdecimal()
+
+
+def shown(watching: Watching, *, as_json: bool) -> OnlineAnswer:
+    """Watch a task to its end; return the last answer.
+
+    Each goes to standard output as a line of JSON if that is asked for, else to a line of the terminal that
+    the next one replaces; nothing in a pipe.
+
+    Raises
+    ------
+    InputError
+        As of `Watching.answers`.
+    """
+    console = Console(stderr=True)
+    last: OnlineAnswer | None = None
+    with _line(console) as line:
+        for last in watching.answers(lambda note: console.print(note, markup=False, soft_wrap=True)):
+            if as_json:
+                sys.stdout.write(f"{last.model_dump_json()}\n")
+                sys.stdout.flush()
+            elif line is not None:
+                line.update(settling_text(last))
+    assert last is not None
+    return last
+
+
+@contextmanager
+def _line(console: Console) -> Iterator[Status | None]:
+    """Give a line of the terminal, if there is one."""
+    if not console.is_terminal:
+        yield None
+        return
+    with console.status("watching") as line:
+        yield line

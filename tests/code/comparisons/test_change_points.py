@@ -1,6 +1,6 @@
 import pytest
 
-from data.comparisons.formats.change_points import Boundary, ChangePoint, Span, boundaries
+from data.comparisons.formats.sap_hana import Boundary, ChangePoint, Span, boundaries
 from data.comparisons.params import LabelRules
 
 RULES = LabelRules(versions_before=10, versions_after=5, clean_every=10, annotators=3, within=5, clear_of=12)

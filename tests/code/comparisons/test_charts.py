@@ -5,19 +5,25 @@ import pandas as pd
 import pytest
 
 from data.comparisons.tables import ComparisonTables
-from serving.comparisons.accuracy_charts import by_model, by_neighbours, by_trees
+from serving.comparisons.charts import (
+    by_model,
+    by_neighbours,
+    by_trees,
+    confusion_chart,
+    precision_recall_chart,
+    vectors_chart,
+    without_root,
+)
 from serving.comparisons.mistakes import mistake_chart, worst_mistakes
 from serving.comparisons.tree_chart import Node, nodes_of, tree_chart
-from serving.comparisons.vector_chart import vectors_chart, without_root
-from serving.comparisons.verdict_charts import confusion_chart, precision_recall_chart
-from serving.pages.apart import Leaders, lead
-from serving.pages.charts import Words, counted, inline, percent, plain, sketch
-from serving.pages.evaluated import Confusion, Judged, Split
-from serving.pages.marks import Bars, Boxes, Heat, Line, five_of
-from serving.pages.panels import Axis, Panel, drawn
-from serving.pages.papers import worded
+from serving.reports.chart_marks import Bars, Boxes, Heat, Line, five_of
+from serving.reports.charts import Words, counted, inline, percent, plain, sketch
+from serving.reports.evaluation_files import Confusion, Judged, Split
+from serving.reports.panels import Axis, Panel, drawn
+from serving.reports.rendering import worded
+from serving.reports.separation import Leaders, lead
 from training.comparisons.stored import Card, TrainedModel
-from training.evaluation.bootstrap import Difference
+from training.evaluation.paired_bootstrap import Difference
 
 SPACE = "\N{NO-BREAK SPACE}"
 

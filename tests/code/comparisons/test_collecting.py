@@ -9,19 +9,16 @@ import pytest
 import yaml
 
 from data.comparisons import suite as suites
-from data.comparisons.measuring.entries import BuildRun, Trial
-from data.comparisons.measuring.plan import plan
-from data.comparisons.measuring.reference import Slowdown
-from data.comparisons.measuring.workshop import PROGRAMS, Workshop
+from data.comparisons.builds import PROGRAMS, BuildRun, Slowdown, Trial, Workshop
+from data.comparisons.suite import plan
 from data.comparisons.truth import tables
 from data.corun.collect import MeasuredCorun
 from data.errors import InputError
 from data.fingerprints.stress_ng import Rate
 from data.matrices.collect import Cost, MeasuredRun
-from data.measure import pinning
-from data.measure.disturbance import Disturbance
-from data.measure.journal import Journal
-from data.measure.pinning import Pinned
+from data.measure import machine
+from data.measure.machine import Disturbance, Pinned
+from data.measure.session import Journal
 from data.measure.workloads import WORKLOADS, run, shares
 
 SHIPPED = Path(__file__).parents[3] / "data/suites/comparisons.yaml"
@@ -259,7 +256,7 @@ def test_what_runs_while_pinned_runs_on_one_processor_and_before_others_where_th
 def test_a_process_without_a_session_group_is_pinned_as_one_on_a_kernel_without_groups(tmp_path, monkeypatch):
     nothing = tmp_path / "autogroup"
     nothing.write_text("")
-    monkeypatch.setattr(pinning, "AUTOGROUP", nothing)
+    monkeypatch.setattr(machine, "AUTOGROUP", nothing)
     with Pinned(min(os.sched_getaffinity(0)), os.nice(0)) as pinned:
         assert pinned.settings["nice"] == str(os.nice(0))
     assert nothing.read_text() == ""

@@ -12,17 +12,16 @@ from data.errors import InputError
 from features.comparisons.vectors import SEED_FEATURES
 from serving.comparisons import render
 from serving.comparisons.judge import judge
-from serving.doors.api import application
-from serving.doors.settings import ServerSettings
+from serving.http.api import application
+from serving.http.settings import ServerSettings
 from serving.models import Served
-from serving.pages.verdict_lines import as_markdown, as_plain
+from serving.reports.verdict_lines import as_markdown, as_plain
 from tests.code.comparisons.test_judging import asked, rows, served  # noqa: F401 - a fixture
 from tests.families import feature_table, small_family
 from training.comparisons.decision import below_floor, decided, read_changes
 from training.comparisons.evaluate import out_of_fold
-from training.comparisons.examples import FeatureTable
-from training.comparisons.held import write_held
-from training.comparisons.splits import parts
+from training.comparisons.examples import FeatureTable, parts
+from training.comparisons.out_of_fold import write_held
 from training.comparisons.stored import Card, TrainedModel
 from training.comparisons.tune import Classified
 from training.estimators.catalogue import CATALOGUE

@@ -9,10 +9,16 @@ from hypothesis import strategies as st
 
 from data.comparisons.tables import ComparisonTables
 from features.comparisons import vectors as computed
-from features.comparisons.blocks import parted
 from features.comparisons.history import HISTORY
 from features.comparisons.siblings import SIBLINGS
-from features.comparisons.vectors import EXTENDED_FEATURES, FEATURES, SEED_FEATURES, columns, featurize
+from features.comparisons.vectors import (
+    EXTENDED_FEATURES,
+    FEATURES,
+    SEED_FEATURES,
+    columns,
+    featurize,
+    parted,
+)
 from tests.code.comparisons.sides_by_hand import sides_of, sides_of_summaries
 
 # Seed 000, figure 6.1: min, q1, median, q3, max of bt_C_x with 4 and 8 threads, baseline and target.

@@ -3,8 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from features.comparisons.five_numbers import oriented, overlap, spread, superiority
-from features.comparisons.reduce import over_configurations
+from features.comparisons.summaries import oriented, over_configurations, overlap, spread, superiority
 
 five = st.lists(st.floats(-100, 100).map(lambda value: round(value, 3)), min_size=5, max_size=5).map(sorted)
 

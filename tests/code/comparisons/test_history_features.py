@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from features.comparisons.history import HISTORY, version_features, with_versions
-from features.comparisons.versions import first, last, quantile
+from features.comparisons.summaries import first, last, quantile
 from tests.code.comparisons.sides_by_hand import samples, sides_of
 
 CALM = [[100.0], [101.0], [99.0], [100.0], [102.0], [98.0], [100.0], [101.0], [99.0], [100.0]]

@@ -14,9 +14,8 @@ from serving.comparisons import render
 from serving.comparisons.judge import judge
 from serving.comparisons.xml.report import as_xml
 from serving.models import ModelRef, Served
-from serving.pages.verdict_lines import Lines, VerdictLine, as_junit, as_markdown, as_plain
-from training.comparisons.ready import ReadyModel
-from training.comparisons.stored import Card, TrainedModel
+from serving.reports.verdict_lines import Lines, VerdictLine, as_junit, as_markdown, as_plain
+from training.comparisons.stored import Card, ReadyModel, TrainedModel
 
 FIVE = ("min", "q1", "median", "q3", "max")
 

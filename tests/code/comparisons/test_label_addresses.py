@@ -9,10 +9,10 @@ import httpx
 import pytest
 
 from data.errors import InputError
-from serving.comparisons.labels.store.beginning import begun
-from serving.doors.api import create_app
-from serving.doors.settings import ServerSettings
-from serving.doors.tokens import add, read
+from serving.comparisons.labels.endpoints import begun
+from serving.http.api import create_app
+from serving.http.authentication import add, read
+from serving.http.settings import ServerSettings
 
 ODD = ["a/b c", "<script>alert(1)</script>", "ü😀", "x" * 1000, "..%2f..", "a;b?c#d"]
 

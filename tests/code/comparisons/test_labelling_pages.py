@@ -14,24 +14,21 @@ from sklearn.impute import SimpleImputer
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline
 
-from data.comparisons.labels.store.given import AwayError, GivenLabel
+from data.comparisons.labels.store.label_store import AwayError, GivenLabel
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 from features.comparisons.vectors import FEATURES, vectors
 from serving.comparisons.judge import judged
 from serving.comparisons.labelling import pages
-from serving.comparisons.labelling.background import Background
-from serving.comparisons.labelling.boxes import BoxDrawing, number
-from serving.comparisons.labelling.cells import ChangeCell, changes
-from serving.comparisons.labelling.given import LabelsGiven
-from serving.comparisons.labelling.near import nearby
-from serving.comparisons.labelling.offered import Offered, key_of
-from serving.doors.api import create_app
-from serving.doors.settings import ServerSettings
-from serving.doors.tokens import add
+from serving.comparisons.labelling.offered import Offered, key_of, nearby
+from serving.comparisons.labelling.opinions import LabelsGiven
+from serving.comparisons.labelling.pool import Background
+from serving.comparisons.labelling.rows import BoxDrawing, ChangeCell, changes, number
+from serving.http.api import create_app
+from serving.http.authentication import add
+from serving.http.settings import ServerSettings
 from serving.models import ModelRef, Served
-from training.comparisons.ready import ReadyModel
-from training.comparisons.stored import Card, TrainedModel
+from training.comparisons.stored import Card, ReadyModel, TrainedModel
 
 HTML = {"accept": "text/html"}
 

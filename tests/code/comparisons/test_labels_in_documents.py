@@ -8,9 +8,9 @@ import pytest
 from lxml import etree
 
 from data.comparisons.formats import comparison_json, comparison_xml
-from data.comparisons.formats.comparison_status import with_status
+from data.comparisons.formats.comparison_xml import with_status
 from data.comparisons.labels.consensus import consensus
-from data.comparisons.labels.moment import MOMENT, moment
+from data.comparisons.labels.label_csv import MOMENT, moment
 from data.errors import InputError
 from serving.comparisons import render
 from serving.comparisons.body import answer_json, answer_xml
@@ -21,7 +21,7 @@ from serving.models import ModelRef, Served
 from tests.code.comparisons.test_telling import comparison, drawn, trained
 from tests.code.comparisons.test_xml import comparison as element
 from tests.code.comparisons.test_xml import report
-from training.comparisons.ready import ReadyModel
+from training.comparisons.stored import ReadyModel
 
 WHO = [
     {"status": "fail", "annotator": "anna", "labelled_at": "2026-11-22T09:30:00+01:00"},

@@ -16,8 +16,7 @@ from serving.comparisons.judge import judge
 from serving.comparisons.model import load
 from serving.models import ModelRef, Served
 from tests.code.comparisons.sides_by_hand import sides_of
-from training.comparisons.ready import ReadyModel
-from training.comparisons.stored import Card, TrainedModel
+from training.comparisons.stored import Card, ReadyModel, TrainedModel
 from training.estimators.catalogue import CATALOGUE
 from training.estimators.pipelines import answering, pipeline
 

@@ -6,8 +6,7 @@ import pytest
 from benchmarks.drift.made import Circumstances, Projects
 from data.comparisons.pair import paired_runs
 from data.comparisons.sides import Sides
-from features.comparisons.offsets.shifts import LEVEL, offsets
-from features.comparisons.offsets.spreads import between_operations, between_runs
+from features.comparisons.between_run_variation import LEVEL, between_operations, between_runs, offsets
 
 
 def pair(given, seed, slower=0.0):

@@ -8,15 +8,13 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data.comparisons.labels.consensus import consensus, disagreements, people
-from data.comparisons.labels.reliability import Prior, dawid_skene
-from data.comparisons.labels.votes import Votes
+from data.comparisons.labels.consensus import Prior, Votes, consensus, dawid_skene, disagreements, people
 from data.comparisons.tables import LABEL_DTYPES, ComparisonTables
 from data.errors import InputError
 from data.tables.specs import typed
 from serving.cli import run
 from serving.comparisons.evaluated import rule_under
-from serving.comparisons.labels.to_label import ToLabel
+from serving.comparisons.labels.command import ToLabel
 from tests.code.comparisons.test_judging import asked, rows
 
 

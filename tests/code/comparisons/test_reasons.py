@@ -9,9 +9,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from xgboost import XGBClassifier
 
-from serving.comparisons.reasons.telling import strongest
-from training.comparisons.ready import ReadyModel
-from training.comparisons.stored import Card, TrainedModel
+from serving.comparisons.explain.explanations import strongest
+from training.comparisons.stored import Card, ReadyModel, TrainedModel
 
 NAMES = ("worse", "noise", "idle")
 

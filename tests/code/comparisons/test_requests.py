@@ -16,14 +16,13 @@ from serving.comparisons import render
 from serving.comparisons.body import answer_json, answer_many
 from serving.comparisons.judge import judge
 from serving.corun.schemas import OnlineRequest, StaticRequest
-from serving.doors.bodies import parse_json, request_of
-from serving.doors.problems import RefusedError
 from serving.fingerprints.schemas import IrupRequest
+from serving.http.bodies import parse_json, request_of
+from serving.http.schemas import RefusedError
 from serving.matrices.schemas import MatricesRequest
 from serving.models import ModelRef, Served
 from tests.repeated_keys import objects_of, with_repeated_key
-from training.comparisons.ready import ReadyModel
-from training.comparisons.stored import Card, TrainedModel
+from training.comparisons.stored import Card, ReadyModel, TrainedModel
 from training.estimators.catalogue import CATALOGUE
 from training.estimators.pipelines import answering, pipeline
 

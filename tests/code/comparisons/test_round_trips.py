@@ -17,8 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from data.comparisons import formats
 from data.comparisons.formats.comparison_json import tables_of as of_json
-from data.comparisons.formats.comparison_status import with_status
-from data.comparisons.formats.comparison_xml import tables_of
+from data.comparisons.formats.comparison_xml import tables_of, with_status
 from data.comparisons.importing import import_tables
 from data.comparisons.sides import Sides
 from data.comparisons.tables import FIVE_NUMBERS, OPERATION, ComparisonTables
@@ -29,8 +28,7 @@ from serving.comparisons.body import answer_json, answer_xml, judged_json
 from serving.comparisons.judge import judge
 from serving.comparisons.xml.report import as_xml, written
 from serving.models import ModelRef, Served
-from training.comparisons.ready import ReadyModel
-from training.comparisons.stored import Card, TrainedModel
+from training.comparisons.stored import Card, ReadyModel, TrainedModel
 
 FEATURES = columns("retrospective")
 

@@ -2,7 +2,7 @@ import pytest
 from scipy.stats import mannwhitneyu, ttest_ind
 
 from tests.code.comparisons.sides_by_hand import sides_of, sides_of_summaries
-from training.comparisons.rules import RULES, asv, conbench, mann_whitney, median_worse, perfherder, welch
+from training.comparisons.family import RULES, asv, conbench, mann_whitney, median_worse, perfherder, welch
 
 #: The rules that need samples.
 SAMPLED = {name: rule for name, rule in RULES.items() if rule is not median_worse}

@@ -3,7 +3,7 @@ import pytest
 
 from data.comparisons.tables import LABEL_DTYPES
 from data.tables.specs import typed
-from training.comparisons.labels.suspects import doubts, suspects
+from training.comparisons.label_review import doubts, suspects
 
 #: Of two folds on other scales: the label, and what a model that had not seen it gives.
 HELD_OUT = [

@@ -16,22 +16,20 @@ from sklearn.preprocessing import StandardScaler
 from data.comparisons.params import FeatureSet
 from data.comparisons.posted import NamedSides, read
 from data.errors import InputError
-from features.comparisons.asked import Asked
+from features.comparisons.prepared import Asked
 from features.comparisons.vectors import columns, described, vectors
 from serving.comparisons import render
+from serving.comparisons.explain.counterfactuals import TRIED
+from serving.comparisons.explain.facts import Facts, Past, direction
+from serving.comparisons.explain.features import described as said
+from serving.comparisons.explain.features import meaning, shown
+from serving.comparisons.explain.sentences import sentences
 from serving.comparisons.judge import judged
-from serving.comparisons.reasons.directions import direction
-from serving.comparisons.reasons.facts import Facts, Past
-from serving.comparisons.reasons.features import described as said
-from serving.comparisons.reasons.features import meaning, shown
-from serving.comparisons.reasons.flips import TRIED
-from serving.comparisons.reasons.sentences import sentences
 from serving.comparisons.schemas import JudgeAnswer
 from serving.models import ModelRef, Served
 from training.comparisons.examples import FeatureTable
-from training.comparisons.ready import ReadyModel
-from training.comparisons.remembering import MOST, remember
-from training.comparisons.stored import Card, TrainedModel
+from training.comparisons.stored import Card, ReadyModel, TrainedModel
+from training.comparisons.train import MOST, remember
 
 FEATURES = described("extended")
 REF = ModelRef("m", "1", "models:/m/1")
@@ -311,7 +309,7 @@ def test_examples_of_another_model_are_not_used_and_broken_ones_name_the_array(d
 
 
 def test_of_many_rows_both_labels_and_those_at_the_threshold_are_kept(monkeypatch, tmp_path):
-    monkeypatch.setattr("training.comparisons.remembering.MOST", 40)
+    monkeypatch.setattr("training.comparisons.train.MOST", 40)
     known = ReadyModel.read(trained(tmp_path)).precedents
     assert (known.statuses == "fail").sum() == (known.statuses == "pass").sum() == 20
     assert MOST == 2000

@@ -3,8 +3,8 @@ import pytest
 
 from data.comparisons.sides import Sides
 from data.comparisons.tables import ComparisonTables
-from data.comparisons.timelines.measured import MeasuredOperation, MeasuredVersions
-from features.comparisons.timelines.changes import Shift
+from data.comparisons.timelines.selection import MeasuredOperation, MeasuredVersions
+from features.comparisons.lasting_changes import Shift
 from serving.comparisons.timelines.judged import SaidOfVersion, judged_versions
 from serving.comparisons.timelines.windows import Course, Stretch, VersionSides
 

@@ -10,12 +10,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data.plain_text import visible
-from serving.comparisons.timelines.findings import findings, gained, ranked, shaky, worst
-from serving.comparisons.timelines.page import page, summary
-from serving.comparisons.timelines.payload import embedded, link, operation_data, packed
+from data.errors import visible
+from serving.comparisons.timelines.page import (
+    amount,
+    embedded,
+    findings,
+    gained,
+    link,
+    operation_data,
+    packed,
+    page,
+    ranked,
+    shaky,
+    summary,
+    told,
+    worst,
+)
 from serving.comparisons.timelines.timeline import Change
-from serving.comparisons.timelines.wording import amount, told
 from tests.timeline_reports import heat, renamed, simulated, versions
 
 SPACE = "\N{NO-BREAK SPACE}"

@@ -8,11 +8,10 @@ import pytest
 from data.comparisons.params import Evaluate
 from data.errors import InputError
 from tests.families import feature_table, interrupted, params, small_family
-from training.comparisons.examples import Examples, FeatureTable
-from training.comparisons.splits import grouped, parts
+from training.comparisons.examples import Examples, FeatureTable, grouped, parts
 from training.comparisons.stored import Card, TrainedModel
 from training.comparisons.tune import SearchTask, log_of, search, tasks_of
-from training.estimators.catalogue import CATALOGUE
+from training.estimators.catalogue import CATALOGUE, OneOf, Real, Where, suggested
 from training.estimators.pipelines import (
     ClassCounts,
     InfeasibleError,
@@ -21,12 +20,11 @@ from training.estimators.pipelines import (
     pipeline,
     space_of,
 )
-from training.estimators.spaces import OneOf, Real, Where, suggested
-from training.evaluation.bootstrap import paired_difference
+from training.evaluation.figures import opponents
 from training.evaluation.metrics import best_model, precision_by_recall, scores, summary
-from training.evaluation.opponents import opponents
-from training.evaluation.threshold import best_cut
-from training.evaluation.trials import TrialLog
+from training.evaluation.paired_bootstrap import paired_difference
+from training.evaluation.search import TrialLog
+from training.evaluation.thresholds import best_cut
 
 
 @pytest.fixture

@@ -15,15 +15,15 @@ from serving.comparisons import render
 from serving.comparisons.body import answer_json, answer_many
 from serving.comparisons.judge import judge
 from serving.comparisons.model import wishing
-from serving.comparisons.promises.told import PromiseAnswer, line, promise_answer
+from serving.comparisons.promises import PromiseAnswer, line, promise_answer
 from serving.comparisons.xml.report import as_xml
 from serving.models import Served
-from serving.pages.verdict_lines import as_junit, as_markdown
+from serving.reports.verdict_lines import as_junit, as_markdown
 from tests.code.comparisons.test_judging import asked, rows, served  # noqa: F401 - a fixture
 from training.comparisons.stored import Card
 from training.evaluation.calibration import CalibrationMap
-from training.evaluation.cuts import Cuts, Wish
-from training.evaluation.promise import Promise, Promised
+from training.evaluation.risk_guarantee import Promise, Promised
+from training.evaluation.thresholds import Cuts, Wish
 
 PROMISE = Promise(
     0.9,

@@ -3,8 +3,7 @@ from pathlib import Path
 import pytest
 
 from data.comparisons import formats
-from data.comparisons.formats.comparison_status import with_status
-from data.comparisons.formats.comparison_xml import read, tables_of
+from data.comparisons.formats.comparison_xml import read, tables_of, with_status
 from data.comparisons.sides import Sides
 from data.comparisons.tables import RESULT_DTYPES
 from data.errors import InputError

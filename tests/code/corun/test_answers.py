@@ -6,8 +6,8 @@ import pytest
 
 from data.corun.placements import plan
 from data.errors import InputError
+from serving.corun.evaluated import check
 from serving.corun.online.samples import looked
-from serving.corun.placement_check import check
 from training.corun.stored import OnlineCard
 
 NAN = float("nan")

@@ -5,9 +5,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from serving.corun.measured import MeasuredPlacements, checked_on
+from serving.corun.place import MeasuredPlacements, checked_on
 from serving.corun.schemas import PlaceAnswer, RandomAnswer
-from serving.doors.schemas import ModelAnswer
+from serving.http.schemas import ModelAnswer
 
 
 def run(predicted: float) -> MeasuredPlacements:

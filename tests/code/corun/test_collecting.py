@@ -8,18 +8,15 @@ import pytest
 import yaml
 
 from data import collect
-from data.corun import events
-from data.corun import suite as corun_suite
+from data.corun import run
+from data.corun import run as corun_suite
 from data.corun.collect import MeasuredCorun, PlannedCorun, measure, plan, tables
-from data.corun.run import TaskRun, intervals
-from data.corun.suite import CorunSuite
+from data.corun.run import CorunSuite, TaskRun, intervals
 from data.corun.tables import SAMPLE_DTYPES
 from data.errors import InputError
-from data.measure import intervals as perf_intervals
-from data.measure.journal import Journal
-from data.measure.proc import descendants
-from data.measure.process_counts import ProcessTree
-from data.measure.session import Session
+from data.measure import perf_stat as perf_intervals
+from data.measure.kernel_counts import ProcessTree, descendants
+from data.measure.session import Journal, Session
 from tests.seen import Seen
 
 SHIPPED = Path(__file__).parents[3] / "data/suites/corun.yaml"
@@ -204,7 +201,7 @@ def test_intervals_of_perf_go_to_those_that_end_nearest_and_no_count_falls():
 
 def test_the_kernel_counts_a_program_with_all_it_started():
     tree, cpu = ProcessTree(os.getpid()), min(os.sched_getaffinity(0))
-    before = events.counts(tree, cpu, None)
+    before = run.kernel_event_counts(tree, cpu, None)
     child = os.fork()
     if child == 0:
         Path("/proc/self/io").read_bytes()
@@ -213,7 +210,7 @@ def test_the_kernel_counts_a_program_with_all_it_started():
     # others may have been started before, such as a browser
     assert (found[0], child in found) == (os.getpid(), True)
     os.waitpid(child, 0)
-    after = events.counts(tree, cpu, None)
+    after = run.kernel_event_counts(tree, cpu, None)
     assert before.keys() == after.keys()
     assert after["process-minor-faults"] > before["process-minor-faults"]
     assert after["process-rchar"] > before["process-rchar"]

@@ -9,11 +9,11 @@ from sklearn.linear_model import Ridge
 from data.corun.params import Corun
 from data.errors import InputError
 from data.params import of_content
-from data.places import Places
+from data.paths import Places
 from training.corun.promote import candidates
 from training.corun.stored import ImpactCard, TrainedImpact
-from training.evaluation.tuned import Found, TrialRow, Tuned, write_found
-from training.registry import tracking
+from training.evaluation.search import Found, TrialRow, Tuned, write_found
+from training.registry import champions
 from training.registry.champions import CHALLENGER, CHAMPION, version_of
 from training.registry.contest import promoted
 from training.registry.succession import Reign, crown, reigns
@@ -120,7 +120,7 @@ def test_a_candidate_that_cannot_be_read_itself_is_not_registered(tmp_path, stor
 
 def test_a_model_of_impact_is_logged_with_data_set_picture_folds_and_trials(tmp_path, store):
     promoted(candidate(tmp_path / "good", 0.05))
-    client = tracking.client()
+    client = champions.client()
     run = client.get_run(client.get_model_version(NAME, "1").run_id)
     assert (run.info.run_name, run.data.tags["standing"]) == ("static forest", "champion")
     assert run.data.metrics == {"mape": 0.05, "pairs/mape_mean": 0.05, "pairs/mape_pooled": 0.05}

@@ -7,7 +7,7 @@ import pytest
 
 from data.corun.synonyms import EventName, canonical, unknown
 from data.errors import InputError
-from data.measure.intervals import TIME, parsed
+from data.measure.perf_stat import TIME, parsed
 
 SEPARATED = "0.2,7,,instructions:u,1,100.00,,\n0.2,<not counted>,,cs,0,0.00,,\n0.4,8,,instructions:u,1,1,,\n"
 LINES = "".join(

@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 import yaml
 
-from data.corun.stages import of_engines
 from data.corun.tables import CorunTables
+from data.corun.validity import of_engines
 from data.errors import InputError
 from tests.code.stages import run
 from tests.data.corun.rows import beside, small, solo

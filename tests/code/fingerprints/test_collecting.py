@@ -11,11 +11,10 @@ from data.fingerprints import suite as fingerprint_suite
 from data.fingerprints.collect import collect as collect_fingerprint
 from data.fingerprints.collect import measure, plan, problems, tables
 from data.fingerprints.stress_ng import PlannedStressor, Rate
-from data.fingerprints.stressors import CATEGORIES
 from data.fingerprints.suite import FingerprintSuite
+from data.fingerprints.tables import CATEGORIES
 from data.measure.child import Finished
-from data.measure.journal import Journal
-from data.measure.session import Session
+from data.measure.session import Journal, Session
 from tests.seen import Seen
 
 SHIPPED = Path(__file__).parents[3] / "data/suites/fingerprint.yaml"

@@ -6,16 +6,12 @@ import pytest
 import yaml
 
 from data.errors import InputError
-from data.fingerprints import stress_ng
+from data.fingerprints import constraints, stress_ng
 from data.fingerprints import suite as fingerprint_suite
-from data.fingerprints.constrained import collect, confinement
-from data.fingerprints.constrained.collect import ConstrainedRun, plan, tables, words
-from data.fingerprints.constrained.confinement import confined
-from data.fingerprints.constrained.suite import Constraint, TimedProgram
-from data.fingerprints.suite import FingerprintSuite
+from data.fingerprints.constraints import ConstrainedRun, confined, plan, tables, words
+from data.fingerprints.suite import Constraint, FingerprintSuite, TimedProgram
 from data.measure.child import Finished
-from data.measure.journal import Journal
-from data.measure.session import Session
+from data.measure.session import Journal, Session
 from tests.code.fingerprints.test_collecting import MACHINE
 from tests.seen import Seen
 
@@ -62,13 +58,13 @@ def test_what_runs_under_a_constraint_is_kept_before_the_next_one(suite, tmp_pat
         def __exit__(self, *_):
             return None
 
-    for module in (collect, stress_ng):
+    for module in (constraints, stress_ng):
         monkeypatch.setattr(module, "execute", execute)
-    monkeypatch.setattr(collect, "confined", Recorded)
+    monkeypatch.setattr(constraints, "confined", Recorded)
     monkeypatch.setattr(stress_ng, "reported", lambda _: 7.0)
     monkeypatch.chdir(tmp_path)
     with Session(Journal.open(tmp_path / "journal.jsonl", SUITE, ConstrainedRun), Seen(), "runs") as session:
-        collect.measure(session, suite, HAS)
+        constraints.measure(session, suite, HAS)
     assert len(on) == 8
     assert all(one == other for one, other in ran)
     found = tables(suite, session.journal.entries, MACHINE)
@@ -82,7 +78,7 @@ def test_what_runs_under_a_constraint_is_kept_before_the_next_one(suite, tmp_pat
 def test_a_constraint_is_taken_off_again(tmp_path, monkeypatch):
     pages = tmp_path / "enabled"
     pages.write_text("always [madvise] never")
-    monkeypatch.setattr(confinement, "HUGE_PAGES", pages)
+    monkeypatch.setattr(constraints, "HUGE_PAGES", pages)
     with confined(Constraint(name="c", kind="k", huge_pages="never", traced=2), 1) as wrap:
         assert pages.read_text() == "never"
         command = wrap(["true"])
@@ -93,7 +89,7 @@ def test_a_constraint_is_taken_off_again(tmp_path, monkeypatch):
 
 
 def test_a_machine_that_does_not_let_itself_be_constrained_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(confinement, "HUGE_PAGES", tmp_path / "missing")
+    monkeypatch.setattr(constraints, "HUGE_PAGES", tmp_path / "missing")
     with (
         pytest.raises(InputError, match='constraint "c": cannot be put on here'),
         confined(Constraint(name="c", kind="k", huge_pages="never"), 1),

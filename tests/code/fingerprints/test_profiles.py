@@ -8,13 +8,12 @@ from data.errors import InputError
 from data.fingerprints.params import Profiling, TrustLimits
 from features.fingerprints.matrix import PLACES, FingerprintTable
 from tests.fingerprint_machines import application, machines
-from training.evaluation.intervals import half_width
+from training.evaluation.metrics import half_width
 from training.fingerprints.claims import claims
 from training.fingerprints.forecasts import Forecast, forecast
 from training.fingerprints.heldout import HeldOut, folds
-from training.fingerprints.importance import SHRINKAGE, car_operator, car_scores
+from training.fingerprints.importance import SHRINKAGE, car_operator, car_scores, seed_shares
 from training.fingerprints.profiles import ENOUGH, overlap, profile, resamples
-from training.fingerprints.seed import seed_shares
 from training.fingerprints.stages import evaluate_stage
 from training.fingerprints.trust import Chance, Evidence, Lead, lead, trust
 
@@ -285,7 +284,7 @@ def test_a_rerun_writes_the_same_bytes_with_any_number_of_processes(project):
 
 def test_what_stands_first_by_the_seed_s_settings_is_what_the_paper_s_data_put_first(shared_data):
     from data.fingerprints.params import Fingerprints
-    from data.fingerprints.stages import ingest, validate
+    from data.fingerprints.validity import ingest, validate
     from data.params import Ingest
     from features.fingerprints.matrix import featurize
 

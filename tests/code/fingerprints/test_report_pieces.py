@@ -10,7 +10,7 @@ from serving.fingerprints.machine_charts import (
     series_of,
 )
 from serving.fingerprints.profile_bars import Changes, ProfileBars
-from serving.pages.render import environment
+from serving.reports.rendering import environment
 from tests.code.fingerprints.by_hand import REASON, difference, profile
 
 SPACE = "\N{NO-BREAK SPACE}"

@@ -5,9 +5,9 @@ import pytest
 from data.matrices.tables import MatrixTables
 from tests.matrix_pairs import METRICS, pairs
 from training.matrices.engine.engine import FULL, Engine, Scheme
+from training.matrices.engine.stored import EngineRecipe
 from training.matrices.judging import judge
 from training.matrices.schemes import Cell
-from training.matrices.training import EngineRecipe
 
 ROWS = Scheme("raw", "flattened", prune=True, grouping="given", components=6, balance=True)
 BESIDE = Scheme("raw", "concatenated", prune=True, grouping="none", components=6, balance=True)

@@ -10,25 +10,21 @@ import pytest
 import yaml
 
 from data.errors import InputError
-from data.matrices import stages as family
+from data.matrices import validity as family
 from data.matrices.tables import MatrixTables
 from data.matrices.validity import decide
-from data.sidebyside import Compute
+from data.parallel import Compute
 from tests.matrix_pairs import pairs
 from training.evaluation.metrics import summary
 from training.matrices import stages as matrices
-from training.matrices.choice import ranked
 from training.matrices.engine.engine import FULL, NAIVE
 from training.matrices.engine.stored import TrainedEngine
-from training.matrices.evaluation import selected
-from training.matrices.examples import MatrixExamples
+from training.matrices.evaluation import best_threshold, opponents, selected, zscores
+from training.matrices.examples import MatrixExamples, dealt, dealt_pairs
 from training.matrices.fitting import EngineFit, all_held, parts
-from training.matrices.folds import dealt, dealt_pairs
-from training.matrices.opponents import best_threshold, opponents, zscores
-from training.matrices.promote import promote_stage
-from training.matrices.schemes import FOLLOWED, Cell, added, left_out, singles, table_rows
+from training.matrices.promote import promote_stage, ranked
+from training.matrices.schemes import FOLLOWED, TABLES, Cell, Printed, added, left_out, singles, table_rows
 from training.matrices.scores import Held, Mistakes, row
-from training.matrices.seed import TABLES, Printed
 from training.registry.champions import CHALLENGER, CHAMPION, version_of
 
 SEED = 1

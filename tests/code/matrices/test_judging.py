@@ -10,11 +10,10 @@ from data.matrices.validity import decide
 from tests.matrix_pairs import MOVED, pairs
 from training.matrices.engine.engine import LARGE
 from training.matrices.engine.models import CATALOGUE
-from training.matrices.engine.stored import TrainedEngine
+from training.matrices.engine.stored import EngineRecipe, TrainedEngine
 from training.matrices.examples import MatrixExamples
 from training.matrices.judging import NO_ANSWER, judge
 from training.matrices.schemes import Cell
-from training.matrices.training import EngineRecipe
 
 SEED = 1
 

@@ -4,10 +4,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from serving.matrices.charts import ablation_chart, cost_chart, dimensions_chart, sampling_chart, times_chart
+from serving.matrices.charts import (
+    ablation_chart,
+    causes_chart,
+    cost_chart,
+    dimensions_chart,
+    groups_chart,
+    sampling_chart,
+    times_chart,
+    validity_chart,
+    validity_told,
+)
 from serving.matrices.evaluated import Beside, Counted
 from serving.matrices.page import worths
-from serving.matrices.pictures import causes_chart, groups_chart, validity_chart, validity_told
 
 SPACE = "\N{NO-BREAK SPACE}"
 

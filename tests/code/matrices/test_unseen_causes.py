@@ -5,12 +5,12 @@ import pytest
 from data.matrices.tables import MatrixTables
 from data.matrices.validity import decide
 from tests.matrix_pairs import METRICS, MOVED, pairs
-from training.matrices.choice import ranked
-from training.matrices.engine.alarms import Alarms
-from training.matrices.engine.apart import Caused, causes
 from training.matrices.engine.engine import FULL, Engine
+from training.matrices.engine.judges import Alarms
+from training.matrices.engine.shape import Caused, causes
 from training.matrices.examples import MatrixExamples
 from training.matrices.fitting import parts_of_causes
+from training.matrices.promote import ranked
 
 SEED = 1
 KINDS = 4

@@ -7,14 +7,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from serving.doors.bodies import Answered
-from serving.doors.counters import ServerCounters
-from serving.doors.drift import FEWEST, Drift
-from serving.doors.exchange import Exchange
+from serving.http.bodies import Answered
+from serving.http.drift import FEWEST, Drift
+from serving.http.metrics import ServerCounters
+from serving.http.request_context import Exchange
 from serving.models import ModelRef
 from serving.supply import Door, Registered
 from training.comparisons.stored import Card
-from training.registry.deciles import Deciles, of_features
+from training.registry.stored import Deciles, of_features
 
 NAMES = ("even", "skewed", "mostly missing", "constant", "few values")
 REF = ModelRef("some", "1", "models:/some/1")
@@ -114,11 +114,11 @@ def test_a_new_version_is_counted_anew_and_answers_of_the_old_one_no_more():
 def test_workers_add_up_what_they_were_asked(tmp_path, monkeypatch):
     drift = Drift({}, str(tmp_path))
     for worker in (11, 12):
-        monkeypatch.setattr("serving.doors.drift.os.getpid", lambda worker=worker: worker)
+        monkeypatch.setattr("serving.http.drift.os.getpid", lambda worker=worker: worker)
         one = Drift({}, str(tmp_path))
         ask(one, draws(150, worker), model())
         one.count()
-    monkeypatch.setattr("serving.doors.drift.os.getpid", lambda: 13)
+    monkeypatch.setattr("serving.http.drift.os.getpid", lambda: 13)
     assert drift.found()["key"].rows == 300
     gauges = {family.name: family.samples for family in drift.collect()}
     assert gauges["perfjudge_asked_rows"][0].value == 300

@@ -18,13 +18,12 @@ from anyio import CapacityLimiter
 from fastapi import FastAPI, Request, Response
 from prometheus_client.parser import text_string_to_metric_families
 
-from serving.doors import front, logs, problems
-from serving.doors.bodies import Answered
-from serving.doors.exchange import note
-from serving.doors.settings import ServerSettings
-from serving.doors.tokens import add
-from serving.doors.unpacked import PARTS, body_of
-from serving.doors.waiting import to_the_end
+from serving.http import middleware, request_context, schemas
+from serving.http.authentication import add
+from serving.http.batching import to_the_end
+from serving.http.bodies import PARTS, Answered, body_of
+from serving.http.request_context import note
+from serving.http.settings import ServerSettings
 from serving.models import ModelRef
 from serving.supply import Door, Registered
 
@@ -43,7 +42,7 @@ class Judged:
 def application(settings=None):
     app = FastAPI()
     app.state.models = {}
-    problems.install(app)
+    schemas.install(app)
     door = Door("/judge", "judge", "", Request, Response, {}, LIMIT, Registered("some", ""))
 
     @app.post("/judge")
@@ -68,7 +67,7 @@ def application(settings=None):
     async def healthz():
         return {}
 
-    front.install(app, settings or ServerSettings())
+    middleware.install(app, settings or ServerSettings())
     return app
 
 
@@ -98,7 +97,7 @@ def keys(tmp_path, monkeypatch):
     path = tmp_path / "tokens"
     read, label = add(path, "reports", "read"), add(path, "anna", "label")
     door = Door("/slow", "", "", Request, Response, {}, 1, scope="label")
-    monkeypatch.setattr(front, "doors", lambda: [door])
+    monkeypatch.setattr(middleware, "doors", lambda: [door])
     return {"read": read, "label": label, "app": application(ServerSettings(tokens=str(path), timeout=0.2))}
 
 
@@ -293,7 +292,7 @@ def lines(monkeypatch):
         root.handlers[:],
         {name: logging.getLogger(name).level for name in (None, "perfjudge", "uvicorn")},
     )
-    logs.begin("info", "json")
+    request_context.begin("info", "json")
     yield lambda: [json.loads(line) for line in written.getvalue().splitlines()]
     root.handlers[:] = before
     for name, level in levels.items():

@@ -8,9 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from data.errors import InputError
-from serving.doors import tokens
-from serving.doors.access import address
-from serving.doors.tokens import Tokens, add, read
+from serving.http import authentication
+from serving.http.authentication import Tokens, add, address, read
 
 DIGEST = sha256(b"secret").hexdigest()
 
@@ -46,7 +45,7 @@ def test_every_digest_is_compared_in_constant_time_whichever_is_right(path, monk
     path.write_text("".join(f"n{number} read {digest}\n" for number, digest in enumerate(held)))
     compared = []
     known = Tokens(path)
-    monkeypatch.setattr(tokens.hmac, "compare_digest", lambda a, b: compared.append((a, b)) or a == b)
+    monkeypatch.setattr(authentication.hmac, "compare_digest", lambda a, b: compared.append((a, b)) or a == b)
     presented = (b"one", b"two")[last]
     assert known.known(presented).name == f"n{last}"
     assert compared == [(bytes.fromhex(digest), sha256(presented).digest()) for digest in held]
@@ -165,7 +164,7 @@ edits = st.one_of(
 def test_no_edit_leaves_access_to_a_token_that_is_not_in_the_file(path, changes):
     now = 0.0
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tokens, "monotonic", lambda: now)
+        patch.setattr(authentication, "monotonic", lambda: now)
         replace_all(path, range(len(LINES)))
         known = Tokens(path)
         for change, *arguments in changes:
@@ -181,7 +180,7 @@ def test_no_edit_leaves_access_to_a_token_that_is_not_in_the_file(path, changes)
 
 
 def test_the_log_tells_once_that_nobody_has_access_and_once_that_it_is_back(path, monkeypatch, caplog):
-    monkeypatch.setattr(tokens, "EVERY", -1)
+    monkeypatch.setattr(authentication, "EVERY", -1)
     token = add(path, "reports", "read").encode()
     known, content = Tokens(path), path.read_text()
     caplog.clear()
@@ -208,7 +207,7 @@ def test_an_address_that_others_reach_needs_tokens(host, monkeypatch):
     def resolved(name, *arguments, **keywords):
         return real("10.9.8.7" if name == "elsewhere.example" else name, *arguments, **keywords)
 
-    monkeypatch.setattr("serving.doors.access.socket.getaddrinfo", resolved)
+    monkeypatch.setattr("serving.http.authentication.socket.getaddrinfo", resolved)
     with pytest.raises(InputError, match="perfjudge token NAME --tokens FILE"):
         address(host, 8000, None)
     assert not address(host, 8000, "tokens").loopback

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from data.comparisons.missing import Missing
-from data.comparisons.pair import paired
+from data.comparisons.pair import Missing, paired
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from data.comparisons.params import Measure
 from data.comparisons.tables import ComparisonTables
 from data.comparisons.timelines import folders, heats, rules
-from data.comparisons.timelines.chosen import chosen
-from data.comparisons.timelines.measured import measured
+from data.comparisons.timelines.selection import chosen, measured
 from data.errors import InputError
 from data.tables.problems import Problems
 from tests.data.comparisons.test_timeline_rules import ELEMENTS

@@ -1,8 +1,7 @@
 import pytest
 
 from data.errors import InputError
-from data.fingerprints.formats.application_csv import read
-from data.fingerprints.formats.machines_csv import ValueColumn
+from data.fingerprints.formats.typed_csv import ValueColumn, read_application
 
 SECONDS = ValueColumn("mine", "seconds", "lower")
 
@@ -14,7 +13,7 @@ def written(tmp_path, text):
 
 
 def test_values_without_a_repetition_belong_to_no_run_of_the_fingerprint(tmp_path):
-    table = read(written(tmp_path, "machine,value\na,1.5\nb,2\na,1.25\n"), SECONDS, beyond=3)
+    table = read_application(written(tmp_path, "machine,value\na,1.5\nb,2\na,1.25\n"), SECONDS, beyond=3)
     assert table[["machine", "repetition", "value"]].values.tolist() == [
         ["a", 4, 1.5],
         ["b", 4, 2.0],
@@ -24,12 +23,14 @@ def test_values_without_a_repetition_belong_to_no_run_of_the_fingerprint(tmp_pat
 
 
 def test_the_unit_of_the_file_is_the_metric(tmp_path):
-    table = read(written(tmp_path, "machine,value,unit\na,1, ms\nb,2,ms\n"), SECONDS)
+    table = read_application(written(tmp_path, "machine,value,unit\na,1, ms\nb,2,ms\n"), SECONDS)
     assert set(table["metric"]) == {"ms"}
 
 
 def test_a_given_repetition_stays(tmp_path):
-    table = read(written(tmp_path, "value, machine, repetition\n1, a, 2\n1, a, 1\n"), SECONDS, beyond=3)
+    table = read_application(
+        written(tmp_path, "value, machine, repetition\n1, a, 2\n1, a, 1\n"), SECONDS, beyond=3
+    )
     assert table["repetition"].tolist() == [2, 1]
 
 
@@ -60,6 +61,6 @@ def test_a_given_repetition_stays(tmp_path):
 )
 def test_what_cannot_be_used_is_told_with_its_line(tmp_path, text, told):
     with pytest.raises(InputError) as caught:
-        read(written(tmp_path, text), SECONDS)
+        read_application(written(tmp_path, text), SECONDS)
     assert told in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -10,8 +10,7 @@ from data.errors import InputError
 from data.fingerprints import formats as fingerprint_formats
 from data.fingerprints import suite as fingerprint_suite
 from data.fingerprints.formats import quiho, sparecores
-from data.fingerprints.stressors import CATEGORIES
-from data.fingerprints.tables import FingerprintTables
+from data.fingerprints.tables import CATEGORIES, FingerprintTables
 from data.fingerprints.validity import FingerprintDecisions, decide
 from data.tables.problems import Problems
 from tests.data.fingerprints.rows import MACHINES, STRESSORS, host, measured, rate, small

@@ -12,14 +12,13 @@ import pytest
 from benchmarks import synthetic_matrices
 from data.errors import InputError
 from data.matrices import formats as matrix_formats
-from data.matrices.choice import Choice
 from data.matrices.formats import dbsherlock, petshop
-from data.matrices.match import matched
 from data.matrices.suite import INVALID_KINDS
-from data.matrices.tables import MOST_METRICS, MatrixTables
+from data.matrices.tables import MOST_METRICS, Choice, MatrixTables
 from data.matrices.validity import MatrixDecisions, decide, decide_runs
 from serving.importing import import_sources
 from tests.data.matrices.rows import pair, run, small
+from training.matrices.judging import matched
 
 PUBLIC = Path(__file__).parents[4] / "shared/data"
 SHIPPED = Path(__file__).parents[3] / "data/raw/matrices"

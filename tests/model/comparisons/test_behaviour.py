@@ -5,7 +5,7 @@ from tests.families import COLUMNS, feature_table
 from training.comparisons.examples import Examples
 from training.estimators.catalogue import CATALOGUE
 from training.estimators.pipelines import fail_probability, pipeline
-from training.evaluation.threshold import best_cut
+from training.evaluation.thresholds import best_cut
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from data.comparisons.sides import Sides
 from serving.comparisons.judge import judged
 from serving.models import ModelRef, Served
 from tests.model.comparisons.test_obvious import MEASURED, trained
-from training.comparisons.ready import ReadyModel
+from training.comparisons.stored import ReadyModel
 
 #: A power of two times each of these is finite and normal.
 LEAST, MOST = -1020, 1022

@@ -11,14 +11,13 @@ from data.comparisons.formats import read
 from data.comparisons.params import LabelRules, Measure
 from data.comparisons.stages import validate
 from features.comparisons.vectors import DIRECTIONS, FEATURES, columns, featurize
-from training.comparisons.contest import refused
+from training.comparisons.behavioural_checks import Case, broken, rules, sides_of, unchanged
 from training.comparisons.examples import FeatureTable
-from training.comparisons.ready import ReadyModel
-from training.comparisons.sound import Case, broken, rules, sides_of, unchanged
-from training.comparisons.stored import Card, TrainedModel
+from training.comparisons.promote import refused
+from training.comparisons.stored import Card, ReadyModel, TrainedModel
 from training.estimators.catalogue import CATALOGUE
 from training.estimators.pipelines import answering, fail_probability, pipeline
-from training.evaluation.threshold import best_cut
+from training.evaluation.thresholds import best_cut
 
 MEASURED = Path(__file__).parents[3] / "data" / "raw" / "measured"
 

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from features.comparisons.asked import Asked
+from features.comparisons.prepared import Asked
 from features.comparisons.vectors import vectors
 from tests.code.comparisons.sides_by_hand import sides_of
 from tests.model.comparisons.test_obvious import trained
-from training.comparisons.ready import ReadyModel
+from training.comparisons.stored import ReadyModel
 
 SHARES = np.r_[0.005:0.1:0.005, 0.1:0.31:0.02, 0.5, 1.0, 3.0]
 #: By how much one odd run may move the smallest change that is found.

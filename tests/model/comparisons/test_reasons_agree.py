@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from data.comparisons.pair import MatchedOperations
 from data.comparisons.posted import NamedSides
 from data.comparisons.tables import ComparisonTables
-from features.comparisons.asked import Asked
+from features.comparisons.prepared import Asked
 from serving.comparisons.compare.rows import QUIET, rows_of
 from serving.comparisons.compare.weighing import weigh
+from serving.comparisons.explain.facts import Facts
 from serving.comparisons.judge import judged
-from serving.comparisons.reasons.facts import Facts
 from serving.models import ModelRef, Served
 from tests.model.comparisons.test_obvious import trained
-from training.comparisons.ready import ReadyModel
-from training.evaluation.cuts import Cuts
+from training.comparisons.stored import ReadyModel
+from training.evaluation.thresholds import Cuts
 
 COMMON = {"group": "g", "benchmark": "b", "machine": "m", "unit": "ms", "better": "lower", "threads": 1}
 FLOOR = 0.005

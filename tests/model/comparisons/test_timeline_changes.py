@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 
 from data.comparisons.params import Measure
 from data.comparisons.timelines import folders, rules
-from data.comparisons.timelines.chosen import chosen
-from data.comparisons.timelines.measured import measured
+from data.comparisons.timelines.selection import chosen, measured
 from data.tables.problems import Problems
-from features.comparisons.timelines.changes import Shift, shifts
-from features.comparisons.timelines.noise import WANTED, instability
+from features.comparisons.lasting_changes import WANTED, Shift, instability, shifts
 
 MANY = 150
 DOCS = Path(__file__).parents[3] / "docs"

@@ -7,8 +7,7 @@ import pytest
 
 from serving.corun.online.answer import answer
 from tests.model.corun.phases import Phased
-from training.corun.progress.estimate import ImpactBelief
-from training.corun.progress.returns import Returned
+from training.corun.progress import ImpactBelief, Returned
 
 RUNS = 200
 

@@ -7,12 +7,11 @@ from threadpoolctl import threadpool_limits
 from data.matrices.formats import dbsherlock, petshop
 from data.matrices.validity import decide
 from training.matrices.engine.engine import FULL, Engine
-from training.matrices.examples import MatrixExamples
-from training.matrices.folds import dealt
+from training.matrices.engine.stored import EngineRecipe
+from training.matrices.evaluation import opponents
+from training.matrices.examples import MatrixExamples, dealt
 from training.matrices.judging import judge
-from training.matrices.opponents import opponents
 from training.matrices.schemes import Cell
-from training.matrices.training import EngineRecipe
 
 SEED = 1
 FOLDS, TRIALS = 3, 2

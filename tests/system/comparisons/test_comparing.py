@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from data.comparisons.missing import Missing
+from data.comparisons.pair import Missing
 from data.errors import InputError
 from serving.cli import run
 from serving.comparisons.compare.acknowledging import Acknowledgements, read_acknowledged

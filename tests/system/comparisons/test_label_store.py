@@ -16,26 +16,25 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import inspect, text
 from sqlalchemy.exc import DBAPIError
 
-from data.comparisons.labels.store import kept, migrating
-from data.comparisons.labels.store.address import Place
-from data.comparisons.labels.store.given import (
+from data.comparisons.labels.store import label_store
+from data.comparisons.labels.store.database import LABELS, NAME, VERSION, Place
+from data.comparisons.labels.store.label_store import (
     AwayError,
     GivenLabel,
     KeyTakenError,
+    LabelStore,
     NewerError,
     TooManyError,
 )
-from data.comparisons.labels.store.kept import LabelStore
 from data.comparisons.labels.store.migrations.versions import labels_1
 from data.comparisons.labels.store.moving import move_in, moved_out
-from data.comparisons.labels.store.table import LABELS, NAME, VERSION
 from data.comparisons.tables import LABEL_DTYPES
 from data.errors import InputError
 from data.tables.specs import typed
 from tests.postgres import Postgres
 
 NUMBERS = count()
-MIGRATIONS = migrating.__file__.replace("migrating.py", "migrations")
+MIGRATIONS = label_store.__file__.replace("migrating.py", "migrations")
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +111,7 @@ def test_what_a_person_said_last_counts_whatever_the_clock_says(store, monkeypat
         def now(cls, tz=None):
             return before.labelled_at - timedelta(seconds=5)
 
-    monkeypatch.setattr(kept, "datetime", Late)
+    monkeypatch.setattr(label_store, "datetime", Late)
     # of what comes together, too: keys do not ascend with time
     store.add_all([given(status="fail", key="y"), given(status="pass", key="x"), given(by="ben", key="w")])
     assert said(store) == [("ben", "fail"), ("anna", "fail"), ("anna", "fail"), ("anna", "pass")]
@@ -176,7 +175,7 @@ def test_processes_that_open_an_empty_database_at_once_make_it_once(url):
 
 
 def test_the_migrations_make_the_table_that_is_asked_and_end_with_what_is_looked_for(url, store):
-    assert ScriptDirectory(MIGRATIONS).get_current_head() == migrating.HEAD
+    assert ScriptDirectory(MIGRATIONS).get_current_head() == label_store.HEAD
     engine = Place.of(url).engine()
     found = {column["name"]: column["nullable"] for column in inspect(engine).get_columns(NAME)}
     engine.dispose()
@@ -193,7 +192,7 @@ def test_migrations_of_others_in_the_same_process_are_left_alone(tmp_path):
 def test_a_database_of_a_newer_perfjudge_is_refused_in_a_line(url, store):
     engine = Place.of(url).engine()
     with engine.begin() as connection:
-        connection.execute(text(f"UPDATE {VERSION} SET version_num = '{int(migrating.HEAD) + 1}'"))
+        connection.execute(text(f"UPDATE {VERSION} SET version_num = '{int(label_store.HEAD) + 1}'"))
     engine.dispose()
     with pytest.raises(NewerError, match=r"^\S+: was written by a newer perfjudge \(tables of version 3;"):
         LabelStore.open(url)

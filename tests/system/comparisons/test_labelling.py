@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
-from data.comparisons.labels.store.kept import LabelStore
-from data.comparisons.labels.store.table import LABELS
+from data.comparisons.labels.store.database import LABELS
+from data.comparisons.labels.store.label_store import LabelStore
 from data.comparisons.tables import ComparisonTables
 from serving.comparisons.labelling.offered import key_of
-from serving.comparisons.labels.to_label import ToLabel
+from serving.comparisons.labels.command import ToLabel
 from serving.comparisons.model import load
 from tests.system.browsing import faults
 from tests.system.comparisons.labelling_by_hand import introduced, label_by_keyboard, press

@@ -17,20 +17,18 @@ import pytest
 from data.errors import InputError
 from serving.comparisons.loader import LOADER
 from serving.comparisons.model import load
-from serving.doors.lazy import Lazy
+from serving.http.models import Lazy
 from tests.families import feature_table, small_family
 from tests.ports import free_port
-from training.comparisons.contest import Outs, track
 from training.comparisons.evaluate import evaluate
-from training.comparisons.promote import promote
+from training.comparisons.promote import Outs, promote, track
 from training.comparisons.train import train
 from training.comparisons.tune import tune
-from training.estimators import frozen
-from training.registry import contest, tracking
-from training.registry.champions import CHALLENGER, CHAMPION, DIGEST, version_of
+from training.estimators import compiled_pipeline
+from training.registry import champions, contest
+from training.registry.champions import CHALLENGER, CHAMPION, DIGEST, mlflow, version_of
 from training.registry.origins import NoVersionError, origin
 from training.registry.succession import settled
-from training.registry.tracking import mlflow
 
 NAME = "regression-comparison"
 #: The best of the small family.
@@ -130,8 +128,10 @@ def test_a_model_in_the_store_has_its_arrays_beside_it(trained, store, tmp_path)
     tracked = track(Outs.read(trained, metrics), {"evidence": "evidence"})
     address = {"artifact_uri": tracked.model_uri, "dst_path": str(tmp_path)}
     directory = Path(mlflow().artifacts.download_artifacts(**address))
-    arrays = frozen.read(directory / "extra_files" / frozen.FILE, directory / "model.skops")
-    assert isinstance(arrays, frozen.Linear)
+    arrays = compiled_pipeline.read(
+        directory / "extra_files" / compiled_pipeline.FILE, directory / "model.skops"
+    )
+    assert isinstance(arrays, compiled_pipeline.Linear)
 
 
 #: Of a model of the small family: a grouped and a stratified split of two folds each, and three trials.
@@ -144,7 +144,7 @@ FIGURES = {"confusion.png", "precision-recall.png", "reliability.png"}
 
 def runs_of(experiment):
     """The runs as MLflow's pages list them: what began last comes first."""
-    client = tracking.client()
+    client = champions.client()
     found = client.get_experiment_by_name(experiment)
     assert found.tags["mlflow.experimentKind"] == "custom_model_development"
     return list(client.search_runs([found.experiment_id], max_results=1000))
@@ -185,7 +185,7 @@ def test_the_experiment_shows_models_the_best_first_and_folds_and_trials_lie_bes
     best, other = models
     assert [run.info.run_name for run in children_of(best)] == CHILDREN
     assert len(children_of(other)) == len(CHILDREN)
-    assert {one.path for one in tracking.client().list_artifacts(other.info.run_id)} == FIGURES
+    assert {one.path for one in champions.client().list_artifacts(other.info.run_id)} == FIGURES
     entry = json.loads(trained.places.metrics.read_text())["splits"]["grouped"]["entries"][MODEL]
     assert best.data.metrics["recall"] == entry["recall"]["pooled"]
     assert best.data.metrics["grouped/recall_std"] == entry["recall"]["std"]
@@ -221,7 +221,7 @@ def test_a_version_leads_back_to_its_run_data_commit_and_parameters(models, trai
 
 
 def test_pruned_trials_carry_what_they_had(models):
-    (whole, pruned, _), client = children_of(models[0])[-3:], tracking.client()
+    (whole, pruned, _), client = children_of(models[0])[-3:], champions.client()
     assert (pruned.info.status, pruned.data.tags["trial_state"]) == ("KILLED", "pruned")
     assert "value" not in pruned.data.metrics
     assert pruned.data.params
@@ -235,7 +235,7 @@ def test_pruned_trials_carry_what_they_had(models):
 def test_runs_say_who_is_champion_and_who_was(trained, worse, store):
     promote(trained)
     promote(worse)
-    client, versions = tracking.client(), ("1", "2")
+    client, versions = champions.client(), ("1", "2")
     first, second = (client.get_run(client.get_model_version(NAME, one).run_id) for one in versions)
     assert (first.data.tags["standing"], second.data.tags["standing"]) == ("champion", "challenger")
     assert f"**Champion**: [{NAME} v1](#/models/{NAME}/versions/1)" in described(first)
@@ -335,7 +335,7 @@ def test_a_model_trained_again_is_read_once_to_see_that_the_champion_still_can_b
         # what was written a moment ago is not remembered
         time.sleep(0.1)
         settled(NAME)
-        monkeypatch.setattr(tracking, "client", None)
+        monkeypatch.setattr(champions, "client", None)
         promote(trained)
     finally:
         model.write_bytes(kept)
@@ -379,7 +379,7 @@ def test_files_that_were_changed_after_promotion_are_not_loaded(trained, store):
 @pytest.mark.slow
 def test_a_champion_of_before_files_had_a_digest_answers_and_is_registered_anew(trained, store):
     promote(trained)
-    tracking.client().delete_model_version_tag(NAME, "1", DIGEST)
+    champions.client().delete_model_version_tag(NAME, "1", DIGEST)
     assert load().ref.version == "1"
     promote(trained)
     assert version_of(NAME, CHAMPION).version == "2"
@@ -391,7 +391,7 @@ def test_an_alias_that_is_moved_in_mlflow_is_noticed(trained, worse, store):
     promote(trained)
     promote(worse)
     assert version_of(NAME, CHAMPION).version == "1"
-    tracking.client().set_registered_model_alias(NAME, CHAMPION, "2")
+    champions.client().set_registered_model_alias(NAME, CHAMPION, "2")
     assert version_of(NAME, CHAMPION).version == "2"
 
 
@@ -446,7 +446,7 @@ def test_a_tracking_server_serves_as_well_as_a_file(trained, worse, server, monk
     assert version_of(NAME, CHAMPION).directory is None
     assert load().ref.version == "1"
     assert version_of(NAME, CHALLENGER).version == "2"
-    client = tracking.client()
+    client = champions.client()
     own = client.get_run(client.get_model_version(NAME, "1").run_id)
     # the small family has a feature that the door does not compute
     served = Lazy(replace(LOADER, trial=None))
@@ -492,7 +492,7 @@ def test_a_promotion_that_was_killed_is_finished_by_the_next(moment, trained, st
     assert version_of(NAME, CHAMPION) is None
     promote(trained)
     assert f"v1 ({MODEL}) is champion: it is the first one" in told(capsys)
-    client = tracking.client()
+    client = champions.client()
     (version,) = client.search_model_versions(f"name = '{NAME}'")
     assert client.get_run(version.run_id).data.tags["standing"] == "champion"
     experiments = [one.experiment_id for one in client.search_experiments()]
@@ -507,8 +507,8 @@ def test_a_store_of_which_half_was_made_is_never_seen(tmp_path, monkeypatch):
         raise KilledError
 
     with monkeypatch.context() as patch:
-        patch.setattr(tracking, "_tables", killed)
+        patch.setattr(champions, "_tables", killed)
         with pytest.raises(KilledError):
-            tracking.client()
+            champions.client()
     assert [*tmp_path.iterdir()] == []
-    assert [one.name for one in tracking.client().search_experiments()] == ["Default"]
+    assert [one.name for one in champions.client().search_experiments()] == ["Default"]

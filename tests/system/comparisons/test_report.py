@@ -6,8 +6,8 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
-from serving.pages.render import script
 from serving.report import main
+from serving.reports.rendering import script
 from tests.system.browsing import charts, faults, points, widen
 from tests.system.comparisons.inputs import write_inputs, write_tree
 

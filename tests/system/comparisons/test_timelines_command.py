@@ -10,7 +10,7 @@ from lxml import html
 from benchmarks.timelines.results import RULES, DrawnResults
 from data.comparisons.params import Measure
 from data.comparisons.timelines import folders, rules
-from data.comparisons.timelines.chosen import chosen
+from data.comparisons.timelines.selection import chosen
 from data.tables.problems import Problems
 from serving.cli import run
 from serving.comparisons.timelines.assembled import assembled

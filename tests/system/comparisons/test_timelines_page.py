@@ -10,8 +10,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
-from serving.comparisons.timelines.contents import ListedReport, contents
-from serving.comparisons.timelines.page import page
+from serving.comparisons.timelines.page import ListedReport, contents, page
 from serving.comparisons.timelines.timeline import Change
 from tests.system.browsing import faults, requested
 from tests.timeline_reports import heat, named, renamed, simulated, versions

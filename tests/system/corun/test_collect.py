@@ -9,11 +9,10 @@ import pytest
 import yaml
 
 from data.corun import formats as corun_formats
-from data.corun.run import Counters, together
-from data.corun.suite import CorunTask
+from data.corun.run import CorunTask, Counters, together
 from data.corun.tables import CorunTables
 from data.errors import InputError
-from data.measure.proc import descendants
+from data.measure.kernel_counts import descendants
 from tests.system.measuring import collected, interrupt, kept, own_groups, running
 
 SUITE = {

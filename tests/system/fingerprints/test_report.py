@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from data.fingerprints import stages as ingested
+from data.fingerprints import validity as ingested
 from features.fingerprints import matrix as featurized
 from serving.report import main
 from tests.system.browsing import charts, faults, points

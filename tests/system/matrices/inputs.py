@@ -2,13 +2,13 @@
 
 import yaml
 
-from data.matrices import stages as ingested
+from data.matrices import validity as ingested
 from data.matrices.tables import MatrixTables
 from tests.matrix_pairs import METRICS, pairs
 from training.matrices import stages as trained
 from training.matrices.engine.engine import LARGE
+from training.matrices.engine.stored import EngineRecipe
 from training.matrices.schemes import Cell
-from training.matrices.training import EngineRecipe
 
 #: Version 0 of a test case is abnormal, version 1 is not.
 ABNORMAL, NORMAL = "g0 c0 v0", "g0 c0 v1"

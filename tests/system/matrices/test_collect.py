@@ -16,7 +16,7 @@ from data.matrices.programs import Work
 from data.matrices.run import Bench, Order
 from data.matrices.tables import MatrixTables
 from data.matrices.validity import decide
-from data.measure.screen import Screen
+from data.measure.session import Screen
 from tests.system.measuring import collected, commands, interrupt, kept, own_groups
 
 SUITE = {

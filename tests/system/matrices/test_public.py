@@ -10,9 +10,9 @@ from data.matrices.validity import decide
 from serving.cli import run
 from tests.system.matrices.test_answers import perfjudge
 from training.matrices.engine.engine import FULL
+from training.matrices.engine.stored import EngineRecipe
 from training.matrices.examples import MatrixExamples
 from training.matrices.schemes import Cell
-from training.matrices.training import EngineRecipe
 
 CAUSES = ("CPU Saturation", "I/O Saturation", "Network Congestion")
 #: A word in the names of metrics that tell what was injected; with a saturated disk, much else moves, too.

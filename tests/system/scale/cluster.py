@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from data.sidebyside import Compute
+from data.parallel import Compute
 from tests.imports import ROOT
 from tests.ports import free_port
 

@@ -6,8 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from data.cluster import ClusterError
-from data.sidebyside import Compute, side_by_side
+from data.parallel import ClusterError, Compute, side_by_side
 from tests.families import small_family
 from tests.imports import copied
 from tests.matrix_pairs import pairs
@@ -94,20 +93,20 @@ def test_an_engine_learns_from_pieces_on_workers_what_it_learns_here(cluster, tm
 
 
 def test_a_scheduler_that_cannot_be_used_is_told_in_one_line(cluster, tmp_path, monkeypatch):
-    monkeypatch.setattr("data.cluster.PATIENCE", 1)
+    monkeypatch.setattr("data.parallel.PATIENCE", 1)
     for address in ("tcp://127.0.0.1:9", "nonsense://x", "tcp://127.0.0.1"):
         with pytest.raises(ClusterError, match=f"^{address}: no Dask scheduler answers"):
             side_by_side(squared, [(1, None)], Compute(scheduler=address), "")
-    monkeypatch.setattr("data.cluster.PATIENCE", 3)
+    monkeypatch.setattr("data.parallel.PATIENCE", 3)
     assert told(cluster) == f"{cluster.address}: the scheduler has no worker"
-    monkeypatch.setattr("data.cluster.PATIENCE", 30)
+    monkeypatch.setattr("data.parallel.PATIENCE", 30)
     wide = cluster.work(threads=2)
     assert "has 2 threads; expected a worker with --nthreads 1" in told(cluster)
     wide.kill()
     wide.wait()
     other = tmp_path / "other"
     copied(other)
-    with (other / "data/cluster.py").open("a") as code:
+    with (other / "data/parallel.py").open("a") as code:
         code.write("# another version\n")
     cluster.work(code=other)
     line = told(cluster)

@@ -5,7 +5,7 @@ import shutil
 from sklearn.linear_model import LogisticRegression
 
 from tests.system.conftest import fitted
-from training.registry import tracking
+from training.registry import champions
 from training.registry.champions import CHAMPION, DIGEST, files_digest, registered
 
 NAME = "regression-comparison"
@@ -15,7 +15,7 @@ class Registry:
     """A store with versions of a model."""
 
     def __init__(self, root):
-        self.root, self.store = root, tracking.client()
+        self.root, self.store = root, champions.client()
         self.store.create_registered_model(NAME)
         self.versions = 0
 

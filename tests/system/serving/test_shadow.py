@@ -14,11 +14,11 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from serving.comparisons import SUPPLY
-from serving.doors.bodies import Answered
+from serving.http.bodies import Answered
+from serving.promotion.decisions import promote
 from serving.shadow import kept, sending
 from serving.shadow.held import Contenders, Disagreement, HeldTogether
 from serving.shadow.sending import HandingOn
-from serving.standing.deciding import promote
 from serving.supply import Opinion
 from tests.system.conftest import FIGURE, Listening, comparison
 from tests.system.serving.registry import NAME, Registry

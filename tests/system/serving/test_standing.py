@@ -11,7 +11,7 @@ import pytest
 
 from data.errors import InputError
 from serving.comparisons.model import load
-from serving.standing.deciding import promote, rollback
+from serving.promotion.decisions import promote, rollback
 from tests.system.serving.registry import NAME, Registry, truncate, with_a_feature_of_tomorrow
 from training.registry.champions import CHALLENGER, CHAMPION, registered, version_of
 from training.registry.succession import MovedError, Reign, crown, reigns, settled, why, why_not

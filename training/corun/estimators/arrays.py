@@ -20,9 +20,18 @@ from data.tables.arrays import ArraySpec
 from training.corun.estimators.contention import PARTS, ContentionRegressor
 from training.corun.estimators.pressure import PressureRegressor
 from training.corun.estimators.smooth import SmoothRegressor
-from training.estimators import forest
-from training.estimators.forest import LEAF, Forest, Single, Tree, Whole, chained
-from training.estimators.frozen import belongs, by_name, write_arrays
+from training.estimators import compiled_pipeline
+from training.estimators.compiled_pipeline import (
+    LEAF,
+    Forest,
+    Single,
+    Tree,
+    Whole,
+    belongs,
+    by_name,
+    chained,
+    write_arrays,
+)
 
 Floats = NDArray[np.float64]
 #: The file beside ``model.skops``.
@@ -68,7 +77,7 @@ _OF_SMOOTH = {
 #: Two parts of a model have arrays of one name.
 _SMOOTH = {f"smooth_{name}": spec for name, spec in _OF_SMOOTH.items()}
 _TREES = {
-    **forest.SPECS,
+    **compiled_pipeline.SPECS,
     "fill": ArraySpec("f", ("features",)),
     "base": ArraySpec("f", ()),
     "gap": ArraySpec("b", ("nodes",)),

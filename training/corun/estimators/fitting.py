@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.errors import InputError
-from data.tables.digest import digest_of
+from data.tables.files import digest_of
 from features.corun.rates import KEYS, MOST, OTHERS, OWN
 from training.corun.estimators.models import CATALOGUE, prepared
 from training.corun.estimators.pressure import BESIDE, Named

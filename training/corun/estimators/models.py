@@ -9,14 +9,17 @@ from typing import Any, Literal
 from training.estimators.catalogue import (
     ClassWeights,
     Model,
+    OneOf,
     Params,
+    Real,
+    Space,
+    Whole,
     boosted,
     forest,
     logistic,
     random_forest,
     support_vectors,
 )
-from training.estimators.spaces import OneOf, Real, Space, Whole
 
 Kind = Literal["regression", "classification"]
 #: Seed 002, table 1: discretised and normalised, not discretised, not normalised.

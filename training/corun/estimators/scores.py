@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from features.corun.rates import CORUN, Placed
 from training.corun.estimators.fitting import Ranges
-from training.evaluation.intervals import half_width
-from training.evaluation.metrics import DIGITS, spread
+from training.evaluation.metrics import DIGITS, half_width, spread
 
 Floats = NDArray[np.float64]
 #: A measured impact and its neighbours in repeats: fewer say nothing of how well a measurement repeats.

@@ -23,7 +23,7 @@ from training.corun.estimators.arrays import ImpactArrays, QuickContention
 from training.corun.estimators.contention import ContentionRegressor
 from training.corun.estimators.fitting import Learned
 from training.corun.estimators.pressure import Named, PressureParts, placed
-from training.estimators.forest import LEAF
+from training.estimators.compiled_pipeline import LEAF
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.intp]

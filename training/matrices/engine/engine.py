@@ -12,15 +12,13 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.matrices.tables import SIDES, MatrixTables
-from features.matrices.forms import FORMS, Known, Rows
+from features.matrices.forms import ABOUT, FORMS, Known, Rows, summarised
 from features.matrices.projection import Projection
 from features.matrices.removal import Removal
-from features.matrices.sides import ABOUT, summarised
 from training.estimators.answering import model_answering, require_finite
 from training.matrices.engine import drivers
-from training.matrices.engine.alarms import Alarms
 from training.matrices.engine.grouping import ALL, Grouping
-from training.matrices.engine.judges import FALLBACK, Cases, Judges
+from training.matrices.engine.judges import FALLBACK, Alarms, Cases, Judges
 from training.matrices.engine.models import CATALOGUE, PAIRED
 from training.matrices.engine.search import Chosen, SearchQuestion, in_pairs, search
 from training.matrices.engine.shape import Prepared, Shape, Shaped, asked, with_both_sides

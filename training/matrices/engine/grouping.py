@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.matrices.tables import SIDES, MatrixTables
-from features.matrices.forms import FLOOR, PAIRS, Known, Rows, flags, known
+from features.matrices.forms import FLOOR, PAIRS, GroupSums, Known, MatrixPairs, Rows, flags, known
 from features.matrices.projection import Projection
-from features.matrices.sides import MatrixPairs
-from features.matrices.sums import GroupSums
 
 Floats = NDArray[np.float64]
 

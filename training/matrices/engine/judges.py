@@ -16,7 +16,31 @@ from features.matrices.forms import Rows
 from features.matrices.projection import Projection
 from training.estimators.catalogue import ClassWeights, Model, Params
 from training.estimators.growing import grown
+from training.evaluation.risk_guarantee import Promised, Scored, kept
 from training.matrices.engine.models import log_odds
+
+
+@dataclass(frozen=True)
+class Alarms:
+    """What is to be promised: at most that `share` of normal pairs raises an alarm, with `confidence`."""
+
+    share: float
+    confidence: float
+
+    def kept(self, held: pd.DataFrame, seed: int) -> Promised:
+        """Return the share, and the probability of abnormal from which on an alarm keeps it.
+
+        Parameters
+        ----------
+        held : DataFrame
+            ``workload, told`` (probability of abnormal), ``y`` (1 is abnormal) of pairs, by classifiers that
+            had not seen the workload.
+        seed : int
+        """
+        normal, workload = (held["y"] == 0).to_numpy(bool), held["workload"].to_numpy(np.str_)
+        known = Scored(1 - held["told"].to_numpy(np.float64), normal, workload)
+        return kept(known, [self.share], self.confidence, seed)[0].turned()
+
 
 Floats = NDArray[np.float64]
 Chosen = NDArray[np.bool_]

@@ -10,14 +10,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from training.estimators.catalogue import Model
-from training.estimators.spaces import suggested
-from training.evaluation.promise import Promised
+from training.estimators.catalogue import Model, suggested
+from training.evaluation.risk_guarantee import Promised
 from training.evaluation.search import Search, drawn
-from training.evaluation.threshold import best_cut
-from training.matrices.engine.alarms import Alarms
-from training.matrices.engine.apart import NONE, Caused
-from training.matrices.engine.judges import SAMPLERS, Cases, Judges
+from training.evaluation.thresholds import best_cut
+from training.matrices.engine.judges import SAMPLERS, Alarms, Cases, Judges
+from training.matrices.engine.shape import NONE, Caused
 
 if TYPE_CHECKING:
     from optuna import Trial

@@ -11,8 +11,8 @@ from data.errors import InputError
 from data.matrices.pieces.cleaning import PART, Cleaned, cleaned
 from data.matrices.pieces.parting import RUNS, dataset, part
 from data.matrices.tables import MatrixTables
-from data.sidebyside import Compute, side_by_side
-from data.tables.digest import digest_of
+from data.parallel import Compute, side_by_side
+from data.tables.files import digest_of
 from features.matrices.forms import Rows
 from features.matrices.pieces import CleanPieces, learned
 from features.matrices.projection import Projection

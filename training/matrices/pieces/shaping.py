@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.tables.files import replacing
-from features.matrices.forms import Known, Rows, joined
+from features.matrices.forms import ABOUT, Known, Rows, joined
 from features.matrices.pieces import CleanPieces, rows_of
 from features.matrices.projection import RowMoments
-from features.matrices.sides import ABOUT
 from training.matrices.engine.engine import counts
 
 _ROWS, _LABEL = "rows.parquet", "abnormal"

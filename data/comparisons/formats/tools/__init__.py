@@ -23,7 +23,7 @@ from data.comparisons.formats.tools import (
     run_json,
     sysbench,
 )
-from data.comparisons.formats.tools.reading.tool import Columns, Keys, Root, TextLine, ToolFormat
+from data.comparisons.formats.tools.recognition import Columns, Keys, Root, TextLine, ToolFormat
 
 _TIMES = "time: lower"
 _RAW = "raw"

@@ -11,10 +11,11 @@ from typing import Any, Self
 
 import msgspec
 
-from data.comparisons.formats.tools.reading.content import decoded, json_of
-from data.comparisons.formats.tools.reading.measurement import (
+from data.comparisons.formats.tools.measurement import (
     Measurement,
     SourceFiles,
+    decoded,
+    json_of,
     known,
     moment,
     named,

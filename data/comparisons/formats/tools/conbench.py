@@ -7,13 +7,16 @@ from pathlib import Path
 
 import msgspec
 
-from data.comparisons.formats.tools.reading.content import bytes_of, decoded, each, standard
-from data.comparisons.formats.tools.reading.measurement import (
+from data.comparisons.formats.tools.measurement import (
     Measurement,
     SourceFiles,
+    bytes_of,
+    decoded,
+    each,
     moment,
     named,
     of_unit,
+    standard,
 )
 from data.comparisons.units import UNKNOWN
 from data.errors import InputError

@@ -8,14 +8,15 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from data.comparisons.formats.tools.reading.content import (
+from data.comparisons.formats.tools.measurement import (
+    Measurement,
+    SourceFiles,
     bytes_of,
     decoded,
     json_of,
     standard,
     table_of,
 )
-from data.comparisons.formats.tools.reading.measurement import Measurement, SourceFiles
 from data.errors import InputError
 from data.tables.cells import numbers
 

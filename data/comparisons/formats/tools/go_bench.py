@@ -6,13 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from data.comparisons.formats.tools.reading.content import lines_of
-from data.comparisons.formats.tools.reading.measurement import (
-    Measurement,
-    SourceFiles,
-    number,
-    of_unit,
-)
+from data.comparisons.formats.tools.measurement import Measurement, SourceFiles, lines_of, number, of_unit
 
 RESULT = re.compile(r"^(Benchmark\S*)\s+(\d+)\s+(\S+ \S+.*)$")
 _PROCESSORS = re.compile(r"-(\d+)$")

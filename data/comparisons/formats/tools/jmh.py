@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from data.comparisons.formats.tools.reading.content import each, json_of
-from data.comparisons.formats.tools.reading.measurement import Measurement, SourceFiles, known, named
+from data.comparisons.formats.tools.measurement import Measurement, SourceFiles, each, json_of, known, named
 
 #: The mode in which more is better; the others measure time per operation.
 _THROUGHPUT = "thrpt"

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from data.comparisons.formats.tools.reading.content import each, json_of
-from data.comparisons.formats.tools.reading.measurement import Measurement, SourceFiles, moment
+from data.comparisons.formats.tools.measurement import Measurement, SourceFiles, each, json_of, moment
 from data.comparisons.units import UNKNOWN
 
 #: The metrics of the test suite nts, in either format: their unit, and which values are better.

@@ -9,12 +9,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from data.comparisons.formats.tools.reading.content import delimiter_of, table_of
-from data.comparisons.formats.tools.reading.measurement import Measurement, SourceFiles, moment
+from data.comparisons.formats.tools.measurement import (
+    Measurement,
+    SourceFiles,
+    delimiter_of,
+    moment,
+    table_of,
+)
 from data.comparisons.units import MAX_THREADS, UNKNOWN
 from data.errors import InputError
 from data.tables.cells import numbers, refuse
-from data.tables.nearest import nearest
+from data.tables.problems import nearest
 
 #: What a row says besides its value; all but the operation may be left out.
 COLUMNS = {

@@ -10,8 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from data.comparisons.formats.tools.reading.content import delimiter_of, table_of
-from data.comparisons.formats.tools.reading.measurement import Measurement, SourceFiles, moment
+from data.comparisons.formats.tools.measurement import (
+    Measurement,
+    SourceFiles,
+    delimiter_of,
+    moment,
+    table_of,
+)
 from data.comparisons.units import UNKNOWN
 from data.errors import InputError
 from data.tables.cells import numbers

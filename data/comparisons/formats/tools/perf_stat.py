@@ -9,8 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from data.comparisons.formats.tools.reading.content import decoded, lines_of
-from data.comparisons.formats.tools.reading.measurement import Measurement, SourceFiles, number
+from data.comparisons.formats.tools.measurement import Measurement, SourceFiles, decoded, lines_of, number
 
 _COUNT = r"[\d.]+(?:[eE][-+]?\d+)?|<not (?:counted|supported)>"
 #: An interval or a processor, the count, the unit and the event, between any separators.

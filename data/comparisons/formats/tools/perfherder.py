@@ -6,8 +6,15 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from data.comparisons.formats.tools.reading.content import bytes_of, decoded, each, standard
-from data.comparisons.formats.tools.reading.measurement import Measurement, SourceFiles, moment
+from data.comparisons.formats.tools.measurement import (
+    Measurement,
+    SourceFiles,
+    bytes_of,
+    decoded,
+    each,
+    moment,
+    standard,
+)
 from data.comparisons.units import UNKNOWN
 
 MARK = b"PERFHERDER_DATA:"

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from data.comparisons.formats.tools.reading.content import decoded, json_of
-from data.comparisons.formats.tools.reading.measurement import Measurement, SourceFiles, moment
+from data.comparisons.formats.tools.measurement import Measurement, SourceFiles, decoded, json_of, moment
 from data.errors import InputError
 from data.tables.xml_stream import Document, Element, WholeDocument
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from data.comparisons.formats.tools.reading.content import each, json_of
-from data.comparisons.formats.tools.reading.measurement import Measurement, SourceFiles
+from data.comparisons.formats.tools.measurement import Measurement, SourceFiles, each, json_of
 
 _UNITS = {"second": "s", "byte": "B", "integer": ""}
 

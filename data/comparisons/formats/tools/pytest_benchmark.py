@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from data.comparisons.formats.tools.reading.content import each, json_of
-from data.comparisons.formats.tools.reading.measurement import Measurement, SourceFiles, known
+from data.comparisons.formats.tools.measurement import Measurement, SourceFiles, each, json_of, known
 
 
 class PytestStats(msgspec.Struct):

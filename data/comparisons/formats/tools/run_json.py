@@ -9,13 +9,11 @@ from typing import Annotated, Literal
 import msgspec
 from pydantic import Field, FiniteFloat, ValidationError
 
-from data.comparisons.formats.tools.reading.content import bytes_of
-from data.comparisons.formats.tools.reading.measurement import Measurement, SourceFiles
+from data.comparisons.formats.tools.measurement import Measurement, SourceFiles, bytes_of
 from data.comparisons.units import MAX_THREADS
 from data.errors import InputError
+from data.tables.documents import AS_WHOLE, Given, require_unique_keys, said
 from data.tables.files import json_content
-from data.tables.given import AS_WHOLE, Given, said
-from data.tables.unique_keys import require_unique_keys
 
 _EXPECTED = '{"results": [{"benchmark", "operation", "machine", "unit", "better", "configurations": [...]}]}'
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from data.comparisons.formats.tools.reading.content import lines_of
-from data.comparisons.formats.tools.reading.measurement import Measurement, SourceFiles, named, number
+from data.comparisons.formats.tools.measurement import Measurement, SourceFiles, lines_of, named, number
 
 BEGIN = re.compile(r"^sysbench \d+\.\d+")
 _THREADS = re.compile(r"^Number of threads:\s*(\d+)")

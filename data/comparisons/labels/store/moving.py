@@ -9,8 +9,7 @@ from typing import cast
 
 import pandas as pd
 
-from data.comparisons.labels.store.given import LONG_AGO, GivenLabel, Status
-from data.comparisons.labels.store.kept import AT_ONCE, LabelStore
+from data.comparisons.labels.store.label_store import AT_ONCE, LONG_AGO, GivenLabel, LabelStore, Status
 from data.comparisons.tables import LABEL_DTYPES
 from data.errors import InputError
 from data.tables.specs import typed

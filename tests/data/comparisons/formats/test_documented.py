@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from data.comparisons.formats.tools import TOOLS
-from data.comparisons.formats.tools.reading.documented import PAGE, renewed
+from data.comparisons.formats.tools.format_table import PAGE, renewed
 
 ROOT = Path(__file__).parents[4]
 

@@ -1,0 +1,244 @@
+"""How much slower a build is than the unchanged one, from samples taken in turn."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import sys
+import sysconfig
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from data.comparisons.suite import Settings, Suite, SuiteOperation, Variant
+from data.errors import InputError
+from data.measure.child import TimedOutError, TimeLimits, execute
+
+
+@dataclass(frozen=True)
+class BuildRun:
+    """Samples of a build at a number of threads, or pairs of it and the unchanged build.
+
+    ``purpose`` is "run" or "reference"; ``number`` counts the passes, or the runs of a changed build.
+    ``at`` is the UTC time of its begin, ``foreign`` the share of the processor that others used.
+    ``unchanged`` has the samples of the unchanged build that were taken in turn with ``values``, for
+    references only.
+    """
+
+    operation: str
+    change: str
+    purpose: str
+    number: int
+    threads: int
+    at: str
+    foreign: float
+    values: tuple[float, ...]
+    unchanged: tuple[float, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, str, str, int, int]:
+        """What tells one run from another."""
+        return self.operation, self.change, self.purpose, self.number, self.threads
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What trying a build told: the units of ``work`` of a sample and the usual number of ``samples``.
+
+    ``problem`` says why a build cannot be measured here.
+    """
+
+    operation: str
+    change: str
+    work: int
+    samples: int
+    noise: float
+    problem: str
+
+
+#: Slower by this much or more is a regression that an engineer would act on.
+FAIL = 0.03
+#: Slower by this much or less is none; between them nobody can say.
+PASS = 0.02
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Slowdown:
+    """The share by which a build is worse, negative where it is better, with its interval."""
+
+    share: float
+    low: float
+    high: float
+    pairs: int
+
+    @classmethod
+    def of(cls, unchanged: ArrayLike, changed: ArrayLike, better: str) -> Slowdown:
+        """Estimate it from pairs: the median of the Walsh averages of log ratios (Hodges and Lehmann, 1963).
+
+        Its interval is that of Wilcoxon's signed-rank test: it takes no normal noise, and no outlier moves
+        it far.
+        """
+        sign = 1.0 if better == "lower" else -1.0
+        logs = sign * np.log(np.asarray(changed, float) / np.asarray(unchanged, float))
+        first, second = np.triu_indices(len(logs))
+        walsh = np.sort((logs[first] + logs[second]) / 2)
+        cut = _ranks_outside(len(logs))
+        share, low, high = np.expm1([np.median(walsh), walsh[cut], walsh[-1 - cut]]).tolist()
+        return cls(share, low, high, len(logs))
+
+    @property
+    def status(self) -> str | None:
+        """The label that follows; None where the reference is not sure."""
+        if self.low >= FAIL:
+            return "fail"
+        return "pass" if self.high <= PASS else None
+
+
+def _ranks_outside(pairs: int) -> int:
+    """Return how many Walsh averages lie outside the interval on either side."""
+    ways = np.ones(1)
+    for rank in range(1, pairs + 1):
+        ways = np.r_[ways, np.zeros(rank)] + np.r_[np.zeros(rank), ways]
+    below = np.cumsum(ways) / ways.sum()
+    return max(0, int(np.searchsorted(below, (1 - CONFIDENCE) / 2, side="right")) - 1)
+
+
+PROGRAMS = Path(__file__).parents[2] / "suites" / "programs"
+#: Scatter above which a sample takes twice as long.
+SCATTERED = 0.02
+#: Samples of a run by the scatter of one.
+ENOUGH = ((0.005, 5), (0.015, 7), (0.04, 10), (1e9, 13))
+
+
+class Workshop:
+    """A directory where programs are built and run.
+
+    Parameters
+    ----------
+    suite : Suite
+    directory : Path
+        Of the measurement; on its disk lie the files of programs that want a disk.
+    limits : TimeLimits, optional
+        By default those of the suite.
+    """
+
+    def __init__(self, suite: Suite, directory: Path, limits: TimeLimits | None = None) -> None:
+        self._suite, self._limits = suite, limits or TimeLimits(suite.timeout)
+        self._disk = (directory / "scratch").resolve()
+        memory = Path("/dev/shm")  # noqa: S108 - where files are memory
+        self._memory = memory if os.access(memory, os.W_OK) else self._disk
+        self._disk.mkdir(parents=True, exist_ok=True)
+        self._works: dict[str, int] = {}
+
+    def sample(self, variant: Variant, work: int, threads: int) -> float:
+        """Do `work` units, and the extra ones of the build; return the value of the operation's metric.
+
+        Raises
+        ------
+        InputError
+            If the program is missing or fails, with the last line it printed.
+        TimedOutError
+            If it runs for too long: unchanged builds that do the same work say what that is.
+        """
+        operation, place = variant.operation, f'operation "{variant.operation.name}"'
+        done_work = max(1, round(work * (1 + variant.extra)))
+        values = self._values(variant.settings) | {"work": done_work, "threads": threads}
+        values["run"] = f"{values['python']} -S {PROGRAMS / 'runner.py'}"
+        values["site"] = f"env PYTHONPATH={sysconfig.get_path('purelib')} {values['run']}"
+        values["out"] = self._built(operation, values)
+        command = _filled(operation.command, values, place)
+        same, more = (operation.name, work, threads), 1 + max(0.0, variant.extra)
+        limit = self._limits.seconds(same) * more
+        done = execute(command, place, self._disk, limit, environment=_environment(values))
+        done.require(place)
+        real, user, kernel = done.seconds
+        self._limits.learn(same, real / more)
+        if operation.metric == "real":
+            return real
+        if operation.metric == "cpu":
+            return user + kernel
+        return _printed(operation, done.last_line, work)
+
+    def trial(self, operation: SuiteOperation) -> Trial:
+        """Find out the work and the number of samples of an operation."""
+        build, (few, many) = operation.unchanged, self._suite.samples
+        try:
+            work = operation.work or self._work(build, self._suite.seconds)
+            noise = self._noise(build, work)
+            if noise > SCATTERED and operation.work is None:
+                work *= 2
+                noise = self._noise(build, work)
+        except InputError as exc:
+            return Trial(operation.name, "", 0, 0, 0.0, str(exc))
+        samples = next(enough for most, enough in ENOUGH if noise <= most)
+        return Trial(operation.name, "", work, min(many, max(few, samples)), noise, "")
+
+    def _work(self, build: Variant, seconds: float) -> int:
+        self._seconds(build, 1)  # the first one finds nothing in the machine's caches
+        work, took = 1, self._seconds(build, 1)
+        while took < seconds / 2 and work < 10**9:
+            work = round(work * min(50.0, max(2.0, seconds / max(took, 1e-5))))
+            took = self._seconds(build, work)
+        took = min(took, self._seconds(build, work))
+        return max(1, round(work * seconds / took))
+
+    def _seconds(self, build: Variant, work: int) -> float:
+        value = self.sample(build, work, build.operation.threads[0])
+        return work / value if build.operation.metric == "rate" else value
+
+    def _noise(self, build: Variant, work: int) -> float:
+        """Return the standard deviation of a few samples, from their median deviation, as a share."""
+        values = np.array([self.sample(build, work, build.operation.threads[0]) for _ in range(6)])
+        middle = np.median(values)
+        return float(1.4826 * np.median(abs(values - middle)) / middle)
+
+    def _values(self, settings: Settings) -> dict[str, object]:
+        return {
+            "python": f"{sys.executable} -s",
+            "programs": PROGRAMS,
+            "memory": self._memory,
+            "disk": self._disk,
+            **settings,
+        }
+
+    def _built(self, operation: SuiteOperation, values: Mapping[str, object]) -> Path:
+        """Build what a command needs, if it does not lie there."""
+        told = hashlib.sha256(operation.build.format_map({**values, "out": "", "work": 0}).encode())
+        out = self._disk / f"built-{told.hexdigest()[:16]}"
+        if operation.build and not out.exists():
+            place, fresh = f'operation "{operation.name}"', out.with_suffix(".new")
+            command = _filled(operation.build, {**values, "out": fresh}, place)
+            limit, environment = self._limits.seconds(("build", place)), _environment(values)
+            try:
+                execute(command, place, self._disk, limit, environment=environment).require(place)
+            except TimedOutError as exc:
+                # it is the build that cannot be measured, not a run of it
+                raise InputError(f"the build {exc.problem}", place=place) from exc
+            fresh.rename(out)
+        return out
+
+
+def _filled(template: str, values: Mapping[str, object], place: str) -> list[str]:
+    try:
+        return shlex.split(template.format_map(values))
+    except KeyError as exc:
+        raise InputError(f"{exc.args[0]!r} is no setting", place=place) from exc
+
+
+def _environment(values: Mapping[str, object]) -> dict[str, str]:
+    return {"LC_ALL": "C"} | {name: str(value) for name, value in values.items() if name.isupper()}
+
+
+def _printed(operation: SuiteOperation, line: str, work: int) -> float:
+    """Return the metric of what a program printed: seconds, and peak memory."""
+    try:
+        seconds, *peak = map(float, line.split())
+        value = {"seconds": seconds, "rate": work / seconds}.get(operation.metric)
+        return peak[0] if value is None else value
+    except (ValueError, IndexError, ZeroDivisionError) as exc:
+        raise InputError(f"{line!r} is no {operation.metric}", place=f'operation "{operation.name}"') from exc

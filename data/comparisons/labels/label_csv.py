@@ -1,0 +1,107 @@
+"""Labels in a file of their own beside what is labelled, whatever its format: ``labels.csv``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pandas as pd
+
+from data.comparisons.tables import LABEL_DTYPES, LABEL_STATUSES, ComparisonTables
+from data.errors import InputError
+from data.tables.cells import cells, without_quotes
+from data.tables.problems import Problems, nearest
+
+FILE = "labels.csv"
+#: What it must have; ``labelled_at`` may be there, other columns are for people.
+COLUMNS = ("comparison_id", "status", "annotator")
+
+
+def with_listed(
+    pieces: Iterator[ComparisonTables], paths: list[Path], problems: Problems
+) -> Iterator[ComparisonTables]:
+    """Yield `pieces`, and then what people say of their comparisons in the ``labels.csv`` of a directory.
+
+    Raises
+    ------
+    InputError
+        Unless ``problems.keep_going``, at the first row that is wrong.
+    """
+    files = [path / FILE for path in paths if (path / FILE).is_file()]
+    seen: set[str] = set()
+    for piece in pieces:
+        if files:
+            seen.update(piece.comparisons["comparison_id"])
+        yield piece
+    for file in files:
+        yield ComparisonTables.of_rows(None, None, read(file, problems, seen))
+
+
+def read(file: Path, problems: Problems, seen: set[str] | None = None) -> pd.DataFrame:
+    """Return the labels of a file; rows whose status is empty are still to be labelled.
+
+    Parameters
+    ----------
+    file : Path
+    problems : Problems
+    seen : set of str, optional
+        The comparisons that there are; by default any.
+
+    Raises
+    ------
+    InputError
+        Unless ``problems.keep_going``, at the first row that is wrong.
+    """
+    table = cells(file, COLUMNS).apply(lambda column: without_quotes(column.str.strip()))
+    table["line"] = range(2, len(table) + 2)
+    given = table[table["status"] != ""]
+    times = given.get("labelled_at", pd.Series("", given.index))
+    at = pd.to_datetime(times.where(times != ""), utc=True, errors="coerce", format="ISO8601")
+    wrong = {
+        "status": ~given["status"].isin(LABEL_STATUSES),
+        "annotator": given["annotator"] == "",
+        "comparison_id": ~given["comparison_id"].isin(given["comparison_id"] if seen is None else seen),
+        "labelled_at": (times != "") & at.isna(),
+    }
+    broken = pd.Series(False, given.index)
+    for column, rows in wrong.items():
+        for row in given.index[rows & ~broken]:
+            problems.add(_told(file, given.loc[row], column, seen or set()))
+        broken |= rows
+    named = given.assign(labelled_by=given["annotator"], labelled_at=at)
+    return named.loc[~broken, [*LABEL_DTYPES]]
+
+
+def _told(file: Path, row: pd.Series, column: str, seen: set[str]) -> InputError:
+    meant = nearest(str(row["comparison_id"]), seen) if column == "comparison_id" else None
+    expected = {
+        "status": f"is none of {', '.join(LABEL_STATUSES)}",
+        "annotator": "does not say who",
+        "comparison_id": "is no comparison here" + (f'; did you mean "{meant}"?' if meant else ""),
+        "labelled_at": "is no time like 2026-11-22T09:30:00Z",
+    }
+    return InputError(f'{column}="{row[column]}" {expected[column]}', file=file, line=int(row["line"]))
+
+
+_DAYS = (
+    "20[0-9]{2}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))",
+    "20([02468][048]|[13579][26])-02-29",
+)
+_CLOCK = "T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]{1,6})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])"
+#: All days that there are in this century, and the time with its zone.
+MOMENT = f"({'|'.join(_DAYS)}){_CLOCK}"
+#: What messages show as such a time.
+EXAMPLE = "2026-11-22T09:30:00Z"
+
+
+def moment(text: str) -> datetime | None:
+    """Read a time such as `EXAMPLE`; None if it is none.
+
+    Examples
+    --------
+    >>> moment("2026-11-22T09:30:00+01:00"), moment("2026-02-29T09:30:00Z")
+    (datetime.datetime(2026, 11, 22, 8, 30, tzinfo=datetime.timezone.utc), None)
+    """
+    return datetime.fromisoformat(text).astimezone(UTC) if re.fullmatch(MOMENT, text) else None

@@ -1,0 +1,146 @@
+"""The table of labels, as the last migration leaves it."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import (
+    URL,
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    DateTime,
+    Dialect,
+    Engine,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    create_engine,
+    event,
+    make_url,
+)
+from sqlalchemy.exc import ArgumentError
+from sqlalchemy.types import TypeDecorator
+
+from data.errors import InputError
+
+#: The table, and the one that says which migrations it has had: a database may hold other things, too.
+NAME, VERSION = "perfjudge_labels", "perfjudge_labels_version"
+
+
+class UtcTime(TypeDecorator[datetime]):
+    """A time in UTC, which SQLite keeps without its zone."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
+        """Return the time in UTC."""
+        return None if value is None else value.astimezone(UTC)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:  # noqa: ARG002
+        """Return the time in UTC."""
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+LABELS = Table(
+    NAME,
+    MetaData(),
+    # SQLite numbers rows by itself only where this is its INTEGER
+    Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("comparison_id", Text, nullable=False),
+    Column("status", Text),
+    Column("labelled_by", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("saw_verdict", Boolean),
+    Column("model", Text, nullable=False),
+    Column("labelled_at", UtcTime, nullable=False),
+)
+
+
+EXPECTED = "expected sqlite:///FILE or postgresql://USER@HOST/DATABASE"
+#: Seconds for which one who writes waits for another, and in which a server must take a connection.
+_PATIENCE, _CONNECTING = 15, 3
+#: Of a connection on which nothing is answered any more, in milliseconds.
+_SILENCE = 10_000
+#: The option of a connection that will write.
+WRITES = "perfjudge_writes"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where labels are kept.
+
+    Attributes
+    ----------
+    url : URL
+    told : str
+        What messages call it: no user, no password, no further options.
+    """
+
+    url: URL = field(repr=False)
+    told: str
+
+    @classmethod
+    def of(cls, address: str) -> Place:
+        """Read an address.
+
+        Raises
+        ------
+        InputError
+            If it is none of SQLite's or PostgreSQL's. It may hold a password: the message does not quote it.
+        """
+        try:
+            url = make_url(address)
+        except (ArgumentError, ValueError) as exc:
+            raise InputError(f"the address of the labels is none; {EXPECTED}") from exc
+        kind = url.drivername.partition("+")[0]
+        if kind == "sqlite" and url.database and url.database != ":memory:":
+            return cls(url.set(drivername="sqlite"), f"sqlite:///{url.database}")
+        if kind in {"postgresql", "postgres"}:
+            port = "" if url.port is None else f":{url.port}"
+            told = f"postgresql://{url.host or ''}{port}/{url.database or ''}"
+            return cls(url.set(drivername="postgresql+psycopg"), told)
+        raise InputError(f"the address of the labels is of the kind {kind[:20]!r}; {EXPECTED}")
+
+    @property
+    def file(self) -> Path | None:
+        """The file of SQLite."""
+        return Path(self.url.database or "") if self.url.drivername == "sqlite" else None
+
+    def engine(self) -> Engine:
+        """Return what connects to it, and has not yet."""
+        if self.file is not None:
+            engine = create_engine(self.url, connect_args={"timeout": _PATIENCE}, hide_parameters=True)
+            event.listen(engine, "connect", _lasting)
+            event.listen(engine, "begin", _begin)
+            return engine
+        given = {"connect_timeout": _CONNECTING, "tcp_user_timeout": _SILENCE}
+        further = {name: value for name, value in given.items() if name not in self.url.query}
+        return create_engine(
+            self.url,
+            connect_args=further,
+            pool_pre_ping=True,
+            pool_timeout=_CONNECTING,
+            hide_parameters=True,
+        )
+
+
+def _lasting(connection: sqlite3.Connection, _record: Any) -> None:
+    """Let what is committed be on the disk; transactions begin where we say so."""
+    connection.isolation_level = None
+    connection.execute("PRAGMA synchronous=FULL")
+
+
+def _begin(connection: Connection) -> None:
+    # who reads first and writes then would be refused, not kept waiting, where another one writes
+    writes = connection.get_execution_options().get(WRITES, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

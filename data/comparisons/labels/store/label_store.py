@@ -1,0 +1,471 @@
+"""Bringing a database to the tables of this version, however many processes do so at once."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import UTC, datetime, timedelta
+from operator import itemgetter
+from pathlib import Path
+from threading import Lock, Thread
+from typing import Any, Literal, Self
+
+import pandas as pd
+from sqlalchemy import Connection, Engine, func, inspect, select, text
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
+
+from data.comparisons.labels.store.database import LABELS, VERSION, WRITES, Place
+from data.comparisons.tables import LABEL_DTYPES
+from data.errors import InputError
+from data.tables.specs import typed
+
+#: When what bears no time was said.
+LONG_AGO = datetime.fromtimestamp(0, UTC)
+Status = Literal["pass", "fail", "cannot_tell"]
+
+
+class AwayError(InputError):
+    """The store cannot be reached now; what was to be added may be sent again with the same key."""
+
+
+class NewerError(AwayError):
+    """A newer perfjudge has written the store."""
+
+
+class KeyTakenError(InputError):
+    """A key under which another label is kept."""
+
+
+class TooManyError(InputError):
+    """More labels of one person than may come in a while."""
+
+
+@dataclass(frozen=True)
+class GivenLabel:
+    """What a person says of a comparison.
+
+    Attributes
+    ----------
+    comparison_id : str
+    status : {"pass", "fail", "cannot_tell"} or None
+        None withdraws what the person said before.
+    labelled_by : str
+    key : str
+        Chosen by who sends it: a label that comes again with the same key is the same label.
+    saw_verdict : bool or None
+        Whether the person knew the model's verdict; None: nobody knows.
+    model : str
+        Whose verdict that was; empty if none.
+    labelled_at : datetime or None
+        When, of labels that were given elsewhere; None: when they are kept.
+    """
+
+    comparison_id: str
+    status: Status | None
+    labelled_by: str
+    key: str
+    saw_verdict: bool | None = None
+    model: str = ""
+    labelled_at: datetime | None = None
+
+    @property
+    def content(self) -> tuple[object, ...]:
+        """What is said of what, by whom and when."""
+        return self.comparison_id, self.status, self.labelled_by, self.labelled_at
+
+    def at(self, now: datetime) -> Self:
+        """Return the label with its time."""
+        return replace(self, labelled_at=self.labelled_at or now)
+
+
+@dataclass(frozen=True)
+class KeptLabel:
+    """A label in the store; attributes as of `GivenLabel`.
+
+    Attributes
+    ----------
+    number : int
+        Ascends in the order in which labels came.
+    labelled_at : datetime
+        In UTC.
+    """
+
+    number: int
+    comparison_id: str
+    status: Status | None
+    labelled_by: str
+    key: str
+    saw_verdict: bool | None
+    model: str
+    labelled_at: datetime
+
+    @property
+    def age(self) -> tuple[datetime, int]:
+        """What sorts labels, the oldest first."""
+        return self.labelled_at, self.number
+
+    def says(self, given: GivenLabel) -> bool:
+        """Whether it is this label; which model's verdict was shown may have changed meanwhile."""
+        told = (one.name for one in fields(given) if one.name not in {"labelled_at", "model"})
+        same = all(getattr(self, name) == getattr(given, name) for name in told)
+        return same and given.labelled_at in {None, self.labelled_at}
+
+
+@dataclass(frozen=True)
+class Added:
+    """A label that is kept.
+
+    Attributes
+    ----------
+    label : KeptLabel
+    history : list of KeptLabel
+        All labels of its comparison, the oldest first.
+    fresh : bool
+        Whether it came for the first time.
+    """
+
+    label: KeptLabel
+    history: list[KeptLabel]
+    fresh: bool
+
+
+#: The last of the migrations, which are called by numbers.
+HEAD = "2"
+#: What PostgreSQL knows the lock by: nobody else's.
+_LOCK = 0x7065_7266_6C61_626C
+#: Seconds for which a file that others change is tried again.
+_MIGRATION_PATIENCE = 15.0
+
+
+def migrate(engine: Engine, told: str) -> None:
+    """Bring a database up to date; it may be empty, and others may do the same at the same time.
+
+    Raises
+    ------
+    NewerError
+        If a newer perfjudge has written it.
+    """
+    with engine.connect() as connection:
+        found = _found(connection)
+    if found is not None and int(found) > int(HEAD):
+        problem = f"was written by a newer perfjudge (tables of version {found}; this one knows {HEAD})"
+        raise NewerError(problem, place=told)
+    if found != HEAD:
+        _upgrade(engine)
+
+
+def _found(connection: Connection) -> str | None:
+    if not inspect(connection).has_table(VERSION):
+        return None
+    return connection.execute(text(f"SELECT version_num FROM {VERSION}")).scalar()  # noqa: S608 - our own name
+
+
+def _upgrade(engine: Engine) -> None:
+    if engine.dialect.name == "sqlite":
+        _log_ahead(engine)
+    with engine.connect().execution_options(**{WRITES: True}) as connection, connection.begin():
+        if engine.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+        # who has waited finds that there is nothing left to do
+        _run(connection)
+
+
+def _run(connection: Connection) -> None:
+    """Run what migrations a database lacks, the oldest first.
+
+    Alembic's own commands keep what runs in the globals of its modules, where MLflow's commands in another
+    thread would take it away. Hence migrations are given what they work with.
+    """
+    from alembic.migration import MigrationContext
+    from alembic.operations import Operations
+    from alembic.runtime.migration import RevisionStep
+    from alembic.script import ScriptDirectory
+
+    scripts = ScriptDirectory(str(Path(__file__).with_name("migrations")))
+
+    def lacking(_found: tuple[str, ...], context: MigrationContext) -> list[RevisionStep]:
+        newest_first = scripts.iterate_revisions("head", context.get_current_revision() or "base")
+        return [RevisionStep(scripts.revision_map, one, True) for one in [*newest_first][::-1]]
+
+    context = MigrationContext.configure(connection, opts={"fn": lacking, "version_table": VERSION})
+    context.run_migrations(op=Operations(context))
+
+
+def _log_ahead(engine: Engine) -> None:
+    """Let a writer and readers work at the same time; for this, SQLite does not wait for others by itself."""
+    end = time.monotonic() + _MIGRATION_PATIENCE
+    while True:
+        try:
+            with engine.connect() as connection:
+                driver = connection.connection.dbapi_connection
+                assert driver is not None
+                driver.cursor().execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as exc:
+            if time.monotonic() > end:
+                raise OperationalError("PRAGMA journal_mode", None, exc) from exc
+            time.sleep(0.02)
+        else:
+            return
+
+
+#: So many labels are written at once: SQLite bounds how many values a statement has.
+AT_ONCE = 500
+#: Seconds in which labels are counted against a limit.
+WHILE = 60.0
+_INSERT: Mapping[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+
+
+@dataclass
+class Lately:
+    """How many labels a person gave lately, and when the last one."""
+
+    many: int = 0
+    last: datetime = LONG_AGO
+
+    def counted(self) -> int:
+        """Count one more; return how many there are with it."""
+        self.many += 1
+        return self.many
+
+    def next(self, now: datetime) -> datetime:
+        """Return the time of the person's next label: after the last one, whatever a clock says."""
+        self.last = max(now, self.last + timedelta(microseconds=1))
+        return self.last
+
+
+class LabelStore:
+    """Labels in a database, which are only added.
+
+    Nothing is asked of the database before it is needed; then its tables are made or brought up to date. A
+    file of SQLite is made with the first label. Several threads and processes may use one store.
+
+    Parameters
+    ----------
+    address : str
+        As of `Place.of`, which says what it raises.
+
+    """
+
+    def __init__(self, address: str) -> None:
+        self.place = Place.of(address)
+        self._away, self._looking = False, Lock()
+        self._engine = self.place.engine()
+        self._migrated, self._lock = False, Lock()
+
+    @classmethod
+    def open(cls, address: str) -> Self:
+        """Return the store, whose tables are there.
+
+        Raises
+        ------
+        InputError
+            If the address is none, a newer perfjudge wrote the database, or it does not answer (`AwayError`).
+        """
+        store = cls(address)
+        try:
+            with store._asked(writes=True):
+                return store
+        except InputError:
+            store.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        self._engine.dispose()
+
+    def look(self) -> None:
+        """Ask for nothing; raises as `open`."""
+        self.history("")
+
+    @property
+    def away(self) -> bool:
+        """Whether the store did not answer when it was last asked; then it is asked again meanwhile."""
+        if self._away and self._looking.acquire(blocking=False):
+            Thread(target=self._look_again, daemon=True).start()
+        return self._away
+
+    def _look_again(self) -> None:
+        with suppress(AwayError):
+            self.look()
+        self._looking.release()
+
+    def add(self, label: GivenLabel) -> KeptLabel:
+        """Keep one label; raises what `add_all` returns or raises."""
+        (added,) = self.add_all([label])
+        if isinstance(added, InputError):
+            raise added
+        return added.label
+
+    def add_all(self, labels: Sequence[GivenLabel], most: int | None = None) -> list[Added | InputError]:
+        """Keep labels, all in one transaction: they are on the disk when this returns.
+
+        Parameters
+        ----------
+        labels : sequence of GivenLabel
+            `AT_ONCE` at most.
+        most : int, optional
+            How many labels of one person may come within `WHILE` seconds.
+
+        Returns
+        -------
+        list
+            For each label how it is kept, or why it is not: `KeyTakenError` or `TooManyError`.
+
+        Raises
+        ------
+        AwayError
+            If the store does not answer. The labels may be kept or not; to add them again is safe.
+        """
+        now = datetime.now(UTC)
+        with self._asked(writes=True) as connection:
+            known = _known(connection, labels)
+            fresh = _first([one for one in labels if one.key not in known])
+            lately = _lately(connection, {one.labelled_by for one in fresh}, now - timedelta(seconds=WHILE))
+            late = {one.key for one in fresh if lately[one.labelled_by].counted() > (most or math.inf)}
+            timed = [one.at(lately[one.labelled_by].next(now)) for one in fresh if one.key not in late]
+            # in one order: nobody waits for somebody who waits for him
+            rows = sorted(map(asdict, timed), key=itemgetter("key"))
+            inserted = _inserted(connection, rows) if rows else set()
+            histories = _histories(connection, {one.comparison_id for one in labels})
+        return [
+            TooManyError(f"{one.labelled_by} labels too quickly")
+            if one.key in late
+            else _outcome(one, histories[one.comparison_id], fresh=one.key in inserted)
+            for one in labels
+        ]
+
+    def history(self, comparison_id: str) -> list[KeptLabel]:
+        """Return all labels of a comparison, the oldest first; AwayError if the store does not answer."""
+        if self._is_empty:
+            return []
+        with self._asked() as connection:
+            return _histories(connection, {comparison_id})[comparison_id]
+
+    def current(self) -> pd.DataFrame:
+        """Return `last` without what is withdrawn."""
+        last = self.last()
+        return last[last["status"].notna()].reset_index(drop=True)
+
+    def last(self) -> pd.DataFrame:
+        """Return of each person the last label of each comparison.
+
+        Returns
+        -------
+        DataFrame
+            With the columns of the table of labels. Who labelled is the ``annotator``, too; the status of
+            what is withdrawn is missing.
+
+        Raises
+        ------
+        AwayError
+            If the store does not answer.
+        """
+        whose = [LABELS.c.comparison_id, LABELS.c.labelled_by]
+        newest = [LABELS.c.labelled_at.desc(), LABELS.c.number.desc()]
+        place = func.row_number().over(partition_by=whose, order_by=newest)
+        placed = select(LABELS, place.label("place")).subquery()
+        wanted = select(placed).where(placed.c.place == 1).order_by(placed.c.number)
+        rows: list[dict[str, Any]] = []
+        if not self._is_empty:
+            with self._asked() as connection:
+                found = connection.execute(wanted).mappings()
+                rows = [{**row, "annotator": row["labelled_by"]} for row in found]
+        return typed(pd.DataFrame(rows, columns=[*LABEL_DTYPES]), LABEL_DTYPES)
+
+    def everything(self) -> set[tuple[object, ...]]:
+        """Return the ``content`` of all labels; AwayError as of `last`."""
+        if self._is_empty:
+            return set()
+        columns = [LABELS.c[name] for name in ("comparison_id", "status", "labelled_by", "labelled_at")]
+        with self._asked() as connection:
+            return {tuple(row) for row in connection.execute(select(*columns))}
+
+    def recent(self, person: str, seconds: float) -> int:
+        """Count the labels that a person gave within the last `seconds`; AwayError as of `history`."""
+        if self._is_empty:
+            return 0
+        with self._asked() as connection:
+            since = datetime.now(UTC) - timedelta(seconds=seconds)
+            return _lately(connection, {person}, since)[person].many
+
+    @property
+    def _is_empty(self) -> bool:
+        """Whether there is no database yet."""
+        return self.place.file is not None and not self.place.file.exists()
+
+    @contextmanager
+    def _asked(self, *, writes: bool = False) -> Iterator[Connection]:
+        """Give a connection in a transaction, which is committed at the end of the block."""
+        try:
+            self._ready()
+            with (
+                self._engine.connect().execution_options(**{WRITES: writes}) as connection,
+                connection.begin(),
+            ):
+                yield connection
+        except SQLAlchemyError as exc:
+            self._away = True
+            raise AwayError(f"the labels cannot be reached ({_said(exc)})", place=self.place.told) from exc
+        self._away = False
+
+    def _ready(self) -> None:
+        if not self._migrated:
+            with self._lock:
+                if not self._migrated:
+                    migrate(self._engine, self.place.told)
+                    self._migrated = True
+
+
+def _said(exc: SQLAlchemyError) -> str:
+    """Return the first line of what a database said; neither a statement nor its values."""
+    own = exc.orig if isinstance(exc, DBAPIError) else exc
+    return next(iter(str(own).strip().splitlines()), "") or type(own).__name__
+
+
+def _known(connection: Connection, labels: Iterable[GivenLabel]) -> set[str]:
+    """Return the keys that are taken."""
+    return {*connection.scalars(select(LABELS.c.key).where(LABELS.c.key.in_({one.key for one in labels})))}
+
+
+def _inserted(connection: Connection, rows: list[dict[str, Any]]) -> set[str]:
+    """Add rows; return the keys of those that nobody else has added meanwhile."""
+    insert = _INSERT[connection.dialect.name](LABELS).values(rows)
+    return {
+        *connection.scalars(insert.on_conflict_do_nothing(index_elements=["key"]).returning(LABELS.c.key))
+    }
+
+
+def _histories(connection: Connection, comparisons: Collection[str]) -> dict[str, list[KeptLabel]]:
+    """Return all labels of comparisons, the oldest first."""
+    found: dict[str, list[KeptLabel]] = {one: [] for one in comparisons}
+    for row in connection.execute(select(LABELS).where(LABELS.c.comparison_id.in_(comparisons))):
+        found[row.comparison_id].append(KeptLabel(*row))
+    return {name: sorted(history, key=lambda one: one.age) for name, history in found.items()}
+
+
+def _first(labels: Iterable[GivenLabel]) -> list[GivenLabel]:
+    """Return of labels with one key the first."""
+    found: dict[str, GivenLabel] = {}
+    for one in labels:
+        found.setdefault(one.key, one)
+    return [*found.values()]
+
+
+def _lately(connection: Connection, people: Collection[str], since: datetime) -> dict[str, Lately]:
+    """Return how many labels each person gave since then, and when the last one."""
+    by, at = LABELS.c.labelled_by, LABELS.c.labelled_at
+    counted = select(by, func.count(), func.max(at)).where(by.in_(people), at > since).group_by(by)
+    found = {person: Lately(many, last) for person, many, last in connection.execute(counted)}
+    return {person: found.get(person) or Lately() for person in people}
+
+
+def _outcome(given: GivenLabel, history: list[KeptLabel], *, fresh: bool) -> Added | InputError:
+    kept = next((one for one in history if one.says(given)), None)
+    if kept is None:
+        return KeyTakenError(f'key="{given.key}" is another label; expected a new key')
+    return Added(kept, history, fresh)

@@ -1,1 +1,0 @@
-"""Measuring comparisons: builds, runs, and references of what really changed."""

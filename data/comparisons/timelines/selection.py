@@ -1,0 +1,477 @@
+"""What was measured of all versions of a timeline, in arrays that judging and drawing take."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data.comparisons.sides import Floats, Ints, Samples, five_numbers
+from data.comparisons.timelines.rules import ROLES, Role, RuleSet, TimelineRule
+from data.comparisons.timelines.runs import OPERATION, RunSeries, TimelineRun
+from data.comparisons.units import factor, is_told
+from data.errors import InputError
+from data.tables.problems import Problems
+
+_PARTS = re.compile(r"[0-9]+|[^0-9]+")
+#: What stands before the version that it leads to.
+_BEFORE = re.compile(r"[-._~+]*(rc|alpha|beta|pre|dev)[-._]*", re.IGNORECASE)
+#: Characters of a name that count.
+_LONGEST = 1_000
+_EARLIER, _END, _LETTERS, _NUMBER = range(4)
+
+ByVersion = Mapping[str, Sequence[TimelineRun]]
+
+
+def natural(version: str) -> tuple[tuple[int, Any], ...]:
+    """Return a key that sorts versions as people do: 4.9 < 4.10-rc1 < 4.10 < 4.10-2.
+
+    Examples
+    --------
+    >>> sorted(["4.10", "4.10-2", "4.9", "4.10-rc1"], key=natural)
+    ['4.9', '4.10-rc1', '4.10', '4.10-2']
+    """
+    parts = _PARTS.findall(version[:_LONGEST])
+    return (*map(_part, parts), (_END, ""))
+
+
+def _part(text: str) -> tuple[int, Any]:
+    if text[0] in "0123456789":
+        return _NUMBER, int(text)
+    return (_EARLIER if _BEFORE.fullmatch(text) else _LETTERS), text
+
+
+def ordered(runs: Sequence[TimelineRun]) -> tuple[list[str], str]:
+    """Return the versions of one machine's runs from the oldest to the newest, and how that was told.
+
+    Where every run says when it was measured, by that; else where the source numbers its versions, by its
+    numbers; else by name. What contradicts the numbers of the source is not taken.
+    """
+    by_version: dict[str, list[TimelineRun]] = {}
+    for run in runs:
+        by_version.setdefault(run.version, []).append(run)
+    ways: list[tuple[str, Callable[[str], Any]]] = []
+    if all(run.measured_at is not None for run in runs):
+        ways.append(("the time of measuring", lambda name: _first_measured(by_version[name])))
+    numbers = {name: _numbers(found) for name, found in by_version.items()}
+    if all(len(found) == 1 for found in numbers.values()):
+        ways.append(("the numbers that the source gives them", lambda name: min(numbers[name])))
+    ways.append(("their names", natural))
+    courses = [(_sorted(by_version, key), told) for told, key in ways]
+    kept = (course for course in courses if _agrees(course[0], by_version))
+    return next(kept, courses[0])
+
+
+def _sorted(versions: Iterable[str], key: Callable[[str], Any]) -> list[str]:
+    return sorted(sorted(versions, key=natural), key=key)
+
+
+def _first_measured(runs: Iterable[TimelineRun]) -> Any:
+    return min(run.measured_at for run in runs if run.measured_at is not None)
+
+
+def _numbers(runs: Iterable[TimelineRun]) -> set[int]:
+    return {int(one) for run in runs if run.orders is not None for one in run.orders}
+
+
+def _agrees(versions: Sequence[str], by_version: ByVersion) -> bool:
+    """Whether the numbers of every series ascend."""
+    last: dict[tuple[str, str, int], int] = {}
+    for name in versions:
+        for run in by_version[name]:
+            orders = () if run.orders is None else run.orders.tolist()
+            for series, order in zip(run.series if orders else (), orders, strict=True):
+                key = series.benchmark, series.operation, series.threads
+                if last.get(key, order) > order:
+                    return False
+                last[key] = order
+    return True
+
+
+#: Values that a message repeats.
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class ChosenRuns:
+    """What one timeline shows of one machine.
+
+    Attributes
+    ----------
+    versions : tuple of str
+        The oldest first.
+    runs : mapping of str to tuple of TimelineRun
+        By version: the oldest first.
+    baseline : int
+        Index of the baseline.
+    operations : tuple of TimelineRule
+        What the names of operations have to match.
+    notes : tuple of str
+    """
+
+    rules: RuleSet
+    machine: str
+    versions: tuple[str, ...]
+    runs: Mapping[str, tuple[TimelineRun, ...]]
+    baseline: int
+    operations: tuple[TimelineRule, ...]
+    notes: tuple[str, ...]
+
+
+def chosen(runs: Sequence[TimelineRun], rules: RuleSet) -> list[ChosenRuns]:
+    """Choose the runs of every machine that has a baseline and targets, by the names of machines.
+
+    Parameters
+    ----------
+    runs : sequence of TimelineRun
+    rules : RuleSet
+        The baseline is the newest version that matches; targets are shown from the first one on that matches
+        the rules of the start. Rules on the property ``Operation`` choose among the operations of the runs.
+
+    Raises
+    ------
+    InputError
+        If no machine has both, naming the first rule that nothing matches.
+    """
+    operations = tuple(rule for rule in rules.rules if rule.name.lower() == OPERATION)
+    runs = list(_with_operations(runs, operations, rules.title))
+    of_runs = RuleSet(rules.title, tuple(rule for rule in rules.rules if rule.name.lower() != OPERATION))
+    properties = [run.properties for run in runs]
+    accepted = {role: of_runs.accepting(role, properties) for role in ROLES}
+    for role in rules.roles:
+        if not any(accepted[role]):
+            raise _nothing(of_runs, role, properties)
+    machines: dict[str, list[int]] = {}
+    for place, run in enumerate(runs):
+        machines.setdefault(run.machine, []).append(place)
+    found = [
+        one
+        for machine in sorted(machines, key=natural)
+        for one in _of_machine(
+            machine,
+            [runs[place] for place in machines[machine]],
+            rules,
+            {role: [told[place] for place in machines[machine]] for role, told in accepted.items()},
+        )
+    ]
+    if not found:
+        raise InputError(
+            "no machine has results of both", place=f'rules "{rules.title}" baseline and targets'
+        )
+    return found
+
+
+def _with_operations(
+    runs: Sequence[TimelineRun], wanted: Sequence[TimelineRule], title: str
+) -> Iterator[TimelineRun]:
+    """Yield the runs that measured an operation that is wanted; InputError if there is none."""
+    names = known = {series.operation for run in runs for series in run.series}
+    for rule in wanted:
+        names = rule.matching(names)
+    if not names:
+        patterns = " and ".join(f'"{rule.pattern}"' for rule in wanted)
+        problem = f"no operation matches {patterns}; found {_shown(known)}"
+        raise InputError(problem, place=f'rules "{title}" <Operation>')
+    for run in runs:
+        if not wanted or any(series.operation in names for series in run.series):
+            yield run
+
+
+def _shown(values: Iterable[str]) -> str:
+    found = sorted(values, key=natural)
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return (", ".join(value[:60] for value in found[:_SHOWN]) or "none") + more
+
+
+def _of_machine(
+    machine: str, runs: Sequence[TimelineRun], rules: RuleSet, accepted: Mapping[Role, Sequence[bool]]
+) -> Iterator[ChosenRuns]:
+    versions, how = ordered(runs)
+    rank = {name: place for place, name in enumerate(versions)}
+    places = {
+        role: {rank[run.version] for run, yes in zip(runs, told, strict=True) if yes}
+        for role, told in accepted.items()
+    }
+    baseline = max(places["baseline"], default=None)
+    starting = places["start"] & places["target"]
+    if baseline is None or not starting:
+        return
+    first = min(starting) if "start" in rules.roles else 0
+    shown = sorted({baseline, *(place for place in places["target"] if place >= first)})
+    names = tuple(versions[place] for place in shown)
+    kept: dict[str, list[TimelineRun]] = {name: [] for name in names}
+    for run, is_baseline, is_target in zip(runs, accepted["baseline"], accepted["target"], strict=True):
+        wanted = is_target and rank[run.version] >= first
+        if wanted or (is_baseline and rank[run.version] == baseline):
+            kept[run.version].append(run)
+    by_version = {name: tuple(sorted(found, key=_age)) for name, found in kept.items()}
+    operations = tuple(rule for rule in rules.rules if rule.name.lower() == OPERATION)
+    note = f"versions are in the order of {how}"
+    yield ChosenRuns(rules, machine, names, by_version, shown.index(baseline), operations, (note,))
+
+
+def _age(run: TimelineRun) -> tuple[float, tuple[tuple[int, object], ...]]:
+    moment = 0.0 if run.measured_at is None else run.measured_at.timestamp()
+    return moment, natural(run.source)
+
+
+def _nothing(rules: RuleSet, role: Role, properties: Sequence[Mapping[str, str]]) -> InputError:
+    """Say which rule of a role it is that nothing matches."""
+    for rule in rules.of(role):
+        values = {one[rule.name.lower()] for one in properties if rule.name.lower() in one}
+        if not rule.matching(values):
+            problem = f'no result matches "{rule.pattern}"; found {_shown(values)}'
+            return InputError(problem, place=f'rules "{rules.title}" {role} <{rule.name}>')
+    return InputError("no result matches all of them", place=f'rules "{rules.title}" {role}')
+
+
+def place_and_time(runs: Sequence[TimelineRun]) -> tuple[str, str | None]:
+    """Return where the runs of a version lie, and when the newest was measured."""
+    moments = [run.measured_at for run in runs if run.measured_at is not None]
+    sources = list(dict.fromkeys(run.source for run in runs))
+    return _common(sources), f"{max(moments):%Y-%m-%d %H:%M}" if moments else None
+
+
+def _common(sources: Sequence[str]) -> str:
+    """Return the only source, else the folder that all are in, else the first of them."""
+    if len(sources) == 1:
+        return sources[0]
+    parts = [source.split("/")[:-1] for source in sources]
+    shared = []
+    for level in zip(*parts, strict=False):
+        if len(set(level)) > 1:
+            break
+        shared.append(level[0])
+    return "/".join(shared) or sources[0]
+
+
+#: Fewer samples than this of a version say little of it: windows of versions stand for it.
+FEW = 3
+#: Windows take at least so many versions.
+FEWEST_VERSIONS = 12
+
+
+@dataclass(frozen=True)
+class MeasuredOperation:
+    """One operation.
+
+    Attributes
+    ----------
+    threads : tuple of int
+        Its configurations, ascending.
+    first : int
+        The row of the first configuration; the others follow.
+    """
+
+    benchmark: str
+    operation: str
+    unit: str
+    better: str
+    threads: tuple[int, ...]
+    first: int
+
+    @property
+    def sign(self) -> float:
+        """1 where higher is better, -1 where lower is."""
+        return -1.0 if self.better == "lower" else 1.0
+
+    @property
+    def rows(self) -> slice:
+        """The rows of its configurations."""
+        return slice(self.first, self.first + len(self.threads))
+
+
+@dataclass(frozen=True)
+class MeasuredVersions:
+    """All operations over all versions.
+
+    Attributes
+    ----------
+    operations : tuple of MeasuredOperation
+    values : ndarray of shape (n_samples,)
+        A configuration after the other, a version after the other.
+    edges : ndarray of shape (n_configurations, n_versions + 1)
+        Version ``v`` of configuration ``i`` has the samples ``values[edges[i, v]:edges[i, v + 1]]``.
+    five : ndarray of shape (n_configurations, n_versions, 5)
+        Minimum, quartiles, maximum: of samples, or as given; NaN where nothing was measured.
+    notes : tuple of str
+    """
+
+    operations: tuple[MeasuredOperation, ...]
+    values: Floats
+    edges: Ints
+    five: Floats
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def counts(self) -> Ints:
+        """How many samples there are, shape (n_configurations, n_versions)."""
+        return np.diff(self.edges, axis=1)
+
+    @cached_property
+    def known(self) -> NDArray[np.bool_]:
+        """What was measured, shape (n_configurations, n_versions)."""
+        return np.isfinite(self.five[..., 2])
+
+    @cached_property
+    def alone(self) -> NDArray[np.bool_]:
+        """Of which configurations single versions are compared, shape (n_configurations,).
+
+        Those with at least `FEW` samples of most versions; and those with summaries only, of fewer versions
+        than windows take. All configurations of an operation are alike.
+        """
+        few = np.where(self.known, self.counts, -1)
+        usual = np.array([np.median(row[row >= 0]) if (row >= 0).any() else 0 for row in few])
+        summaries = (self.counts.sum(axis=1) == 0) & (self.known.sum(axis=1) < FEWEST_VERSIONS)
+        found = (usual >= FEW) | summaries
+        for one in self.operations:
+            found[one.rows] = found[one.rows].all()
+        return np.asarray(found)
+
+
+class _Cells:
+    """Every series of every run on its way into a row and a column."""
+
+    def __init__(self, chosen: ChosenRuns, problems: Problems) -> None:
+        self.chosen, self.problems = chosen, problems
+        self.firsts: dict[tuple[str, str], tuple[str, str, str]] = {}
+        self.rows: dict[tuple[str, str, int], int] = {}
+        self.kept: dict[RunSeries, tuple[int, float]] = {}
+        self.notes: dict[str, None] = {}
+        self._names = self._accepted()
+
+    def _accepted(self) -> set[str]:
+        runs = (run for found in self.chosen.runs.values() for run in found)
+        names = {series.operation for run in runs for series in run.series}
+        for rule in self.chosen.operations:
+            names = rule.matching(names)
+        return names
+
+    def of(self, run: TimelineRun) -> Iterator[tuple[int, int, float]]:
+        """Yield the place in the run, the row and the scale of every series that is shown."""
+        for place, series in enumerate(run.series):
+            if series not in self.kept:
+                self.kept[series] = self._row(run, series)
+            row, scale = self.kept[series]
+            if row >= 0:
+                yield place, row, scale
+
+    def _row(self, run: TimelineRun, series: RunSeries) -> tuple[int, float]:
+        if series.operation not in self._names:
+            return -1, 1.0
+        operation = series.benchmark, series.operation
+        unit, better, source = self.firsts.setdefault(operation, (series.unit, series.better, run.source))
+        place = f'operation "{series.operation}"'
+        if series.better != better:
+            problem = f'better="{series.better}" is not "{better}" as in {source}'
+            self.problems.add(InputError(problem, file=run.source, place=place))
+            return -1, 1.0
+        told = is_told(unit) and is_told(series.unit)
+        scale = factor(series.unit, unit) if told else Fraction(1)
+        if scale is None:
+            problem = f'unit "{series.unit}" cannot be converted to "{unit}" of {source}'
+            self.problems.add(InputError(problem, file=run.source, place=place))
+            return -1, 1.0
+        if scale != 1:
+            self.notes[f"{run.source}: {place} in {series.unit}, converted to {unit}"] = None
+        return self.rows.setdefault((*operation, series.threads), len(self.rows)), float(scale)
+
+
+def measured(chosen: ChosenRuns, problems: Problems) -> MeasuredVersions:
+    """Put the runs of a timeline into arrays.
+
+    Where an operation was measured twice of one version, the newest counts.
+
+    Raises
+    ------
+    InputError
+        If an operation was measured in opposite directions or in units of different kinds, unless
+        ``problems.keep_going``; and if no operation is left.
+    """
+    cells = _Cells(chosen, problems)
+    parts = list(_parts(chosen, cells))
+    if not cells.rows:
+        raise InputError("no operation is left", place=f'rules "{chosen.rules.title}"')
+    order, operations = _operations(cells)
+    width = len(chosen.versions)
+    cell, lengths, five, values, notes = _latest(parts, order, width)
+    place = np.argsort(cell, kind="stable")
+    starts = np.cumsum(lengths) - lengths
+    counts = np.zeros(len(order) * width, np.int64)
+    counts[cell] = lengths
+    edges = np.concatenate([[0], np.cumsum(counts)])
+    within = np.arange(edges[-1]) - np.repeat(edges[:-1][cell[place]], lengths[place])
+    taken = values[np.repeat(starts[place], lengths[place]) + within]
+    rows = np.arange(len(order))[:, None] * width + np.arange(width + 1)
+    boxes = np.full((len(counts), 5), np.nan)
+    boxes[cell] = five
+    sampled = five_numbers(Samples(taken, np.zeros(len(taken), np.int64), edges[:-1], edges[1:]))
+    boxes = np.where(counts[:, None] > 0, sampled, boxes)
+    shaped = boxes.reshape(len(order), width, 5)
+    return MeasuredVersions(operations, taken, edges[rows], shaped, (*cells.notes, *notes))
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The series of one run: rows and their column, lengths, samples and summaries."""
+
+    column: int
+    rows: Ints
+    lengths: Ints
+    values: Floats
+    five: Floats
+
+
+def _parts(chosen: ChosenRuns, cells: _Cells) -> Iterator[_Part]:
+    for column, version in enumerate(chosen.versions):
+        for run in chosen.runs[version]:
+            found = list(cells.of(run))
+            if not found:
+                continue
+            places, rows, scales = (np.array(one) for one in zip(*found, strict=True))
+            lengths = run.lengths[places]
+            starts = (np.cumsum(run.lengths) - run.lengths)[places]
+            within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+            values = run.values[np.repeat(starts, lengths) + within] * np.repeat(scales, lengths)
+            yield _Part(column, rows.astype(np.int64), lengths, values, run.five[places] * scales[:, None])
+
+
+def _latest(
+    parts: list[_Part], order: Ints, width: int
+) -> tuple[Ints, Ints, Floats, Floats, tuple[str, ...]]:
+    """Return cells, lengths, summaries and samples; of what stands twice, the last is not empty."""
+    cell = np.concatenate([order[part.rows] * width + part.column for part in parts])
+    lengths = np.concatenate([part.lengths for part in parts])
+    five = np.concatenate([part.five for part in parts])
+    values = np.concatenate([part.values for part in parts])
+    _, last = np.unique(cell[::-1], return_index=True)
+    kept = np.zeros(len(cell), bool)
+    kept[len(cell) - 1 - last] = True
+    if kept.all():
+        return cell, lengths, five, values, ()
+    values = values[np.repeat(kept, lengths)]
+    note = f"{int((~kept).sum())} configurations were measured again of the same version: the newest counts"
+    return cell[kept], lengths[kept], five[kept], values, (note,)
+
+
+def _operations(cells: _Cells) -> tuple[Ints, tuple[MeasuredOperation, ...]]:
+    """Return where every row goes, by operations as they were met and by threads; and the operations."""
+    names = {name: place for place, name in enumerate(cells.firsts)}
+    keys = sorted(cells.rows, key=lambda key: (names[key[:2]], key[2]))
+    order = np.empty(len(keys), np.int64)
+    order[[cells.rows[key] for key in keys]] = np.arange(len(keys))
+    threads: dict[tuple[str, str], list[int]] = {}
+    for key in keys:
+        threads.setdefault(key[:2], []).append(key[2])
+    found, first = list[MeasuredOperation](), 0
+    for name, own in threads.items():
+        unit, better, _ = cells.firsts[name]
+        found.append(MeasuredOperation(*name, unit, better, tuple(own), first))
+        first += len(own)
+    return order, tuple(found)

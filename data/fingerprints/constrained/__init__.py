@@ -1,1 +1,0 @@
-"""Machines made of one: the same fingerprint and programs under constraints that take something away."""

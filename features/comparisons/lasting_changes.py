@@ -1,0 +1,326 @@
+"""Lasting changes over a whole history: steps, and creeping drops that no comparison of two versions shows.
+
+The medians of versions are cut into segments of one level each (`features.comparisons.segments`). Where
+several steps to worse follow each other, or one is blurred, and a straight decline explains them better, it
+is a creeping drop: several small losses within tolerance that add up (seed 000, chapter 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data.comparisons.sides import Floats, Ints
+from features.comparisons.segments import Courses
+from features.comparisons.summaries import NOISE_FLOOR, quantile
+
+#: Quantiles of the distance between two values of a normal distribution, in its standard deviations times the
+#: root of 2: the median hardly notices steps, the other notices noise of which most is nothing.
+_DISTANCES = ((0.5, 0.6745), (0.75, 1.1503))
+#: Neighbours so far from each other are compared: what drifts for a while varies more between them.
+_APART = (1, 2, 3)
+#: Fewer versions than this don't tell how they vary.
+_ENOUGH = 4
+#: An interquartile range of a normal distribution, in standard deviations, and the error of a median of one.
+_IQR, _MEDIAN_ERROR = 1.349, 1.2533
+#: Repetitions that a summary stands for, which does not say how many there were.
+_REPETITIONS = 5
+#: A difference of two values is told from noise, 95 times in 100, from so many of their deviations on.
+_TOLD = 1.96 * np.sqrt(2)
+#: A change of this share is what people look for (seed 000, section 5.1).
+WANTED = 0.05
+
+
+def scatter(rows: Floats, apart: Sequence[int] = _APART) -> Floats:
+    """Return the standard deviation between versions that have no lasting changes, or few.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, width)
+        Logarithms of the medians of versions; NaN is unknown.
+    apart : sequence of int
+        How many versions lie between those that are compared, plus 1. The farther, the more pairs have a
+        change between them.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        At least `NOISE_FLOOR`. The largest of what robust distances between such versions say: where noise
+        drifts, direct neighbours are more alike. NaN with fewer than 4 versions.
+    """
+    packed = _packed(rows)
+    found = np.full(len(rows), NOISE_FLOOR)
+    for lag in apart:
+        distances = np.abs(packed[:, lag:] - packed[:, :-lag]) / np.sqrt(2)
+        if distances.shape[1]:
+            for share, deviations in _DISTANCES:
+                found = np.fmax(found, quantile(distances, share) / deviations)
+    return np.where(np.isfinite(rows).sum(axis=1) >= _ENOUGH, found, np.nan)
+
+
+def instability(five: Floats, counts: Floats, noise: Floats) -> Floats:
+    """Return the smallest change of a median that can be told from noise, 95 times in 100.
+
+    That is 1.96 times the deviation of the difference of two versions' medians. A version's median varies as
+    versions do (`noise`), and at least as the repetitions say: by 1.2533 times the interquartile range (of
+    a normal distribution, in deviations) by the root of how many there are, the median over all versions.
+    An operation is unstable if that is more than 5 % (`WANTED`): its boxes say nothing beside those lines.
+
+    Parameters
+    ----------
+    five : ndarray of shape (n, n_versions, 5)
+        NaN where nothing was measured.
+    counts : ndarray of shape (n, n_versions)
+        Repetitions; 0 where they are not known, which count as 5.
+    noise : ndarray of shape (n,)
+        How much versions vary beside their lasting changes, as `scatter` returns it.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        As a share of the median; NaN where neither is known.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        medians = np.where(five[..., 2] > 0, five[..., 2], np.nan)
+        spread = (five[..., 3] - five[..., 1]) / medians / _IQR
+    many = np.where(counts > 0, counts, _REPETITIONS)
+    repeated = quantile(np.where(many > 1, _MEDIAN_ERROR * spread / np.sqrt(many), np.nan), 0.5)
+    return np.asarray(_TOLD * np.fmax(noise, repeated))
+
+
+def _packed(rows: Floats) -> Floats:
+    """Move the known values of every row to its beginning, without gaps."""
+    place = np.argsort(~np.isfinite(rows), axis=1, kind="stable")
+    return np.asarray(np.take_along_axis(rows, place, axis=1))
+
+
+#: What a step costs, in squares of the noise: so much better has a course with it to explain the series.
+#: Chosen so that fewer than 1 in 200 series without change has one, whether its noise is white, drifts a
+#: little (a correlation of 0.3 from version to version), or has heavy tails.
+PENALTY = 28.0
+#: By how much better a straight decline has to explain a drop than steps do.
+_STRAIGHT = 8.0
+#: A decline takes at least so many versions; fewer are a step.
+_SHORTEST_DECLINE = 4
+#: No smaller change is told, as a share: nor do verdicts, unless a model was trained with another floor.
+SMALLEST = 0.005
+#: Fewer versions than this have no level before and behind.
+_CHANGES_ENOUGH = 8
+#: Versions of the running median, and how far from it a single one counts, in noise.
+_WINDOW, _FARTHEST = 7, 2.5
+#: So often at most the noise is estimated again without the changes found.
+_ROUNDS = 3
+#: Numbers of a block, to bound memory.
+_BLOCK = 4_000_000
+#: Places tried for the begin and the end of a decline.
+_TRIED = 24
+
+
+class Shift(NamedTuple):
+    """One lasting change of one series.
+
+    Attributes
+    ----------
+    kind : {"drop", "gain", "creep"}
+    first, last : int
+        Indices of versions: it shows from `first` on, and is complete at `last`.
+    share : float
+        Of the level before; negative is worse.
+    """
+
+    kind: Literal["drop", "gain", "creep"]
+    first: int
+    last: int
+    share: float
+
+
+def shifts(medians: Floats, signs: Floats) -> tuple[list[tuple[Shift, ...]], Floats]:
+    """Find the lasting changes of many series, and how much each varies beside them.
+
+    The first search takes neighbouring versions for the noise, of which few have a step between them. Then
+    the changes found are taken out of the series, the noise is estimated without them, and the search is
+    repeated until it finds the same.
+
+    Parameters
+    ----------
+    medians : ndarray of shape (n, n_versions)
+        Above 0; NaN where not measured.
+    signs : ndarray of shape (n,)
+        1 where higher is better, -1 where lower is.
+
+    Returns
+    -------
+    changes : list of tuple of Shift
+        Of every series, the earliest first; none below `SMALLEST`.
+    noise : ndarray of shape (n,)
+        As of `scatter`, without the changes.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        logs = np.where(medians > 0, np.log(medians), np.nan)
+    noise = scatter(logs)
+    found = _changes(logs, signs, scatter(logs, apart=(1,)))
+    left = [row for row, own in enumerate(found) if own]
+    for _ in range(_ROUNDS):
+        without = scatter(_levelled(logs[left], signs[left], [found[row] for row in left]))
+        # the least: so it ends, and whatever changes a course leaves in does not count as noise
+        noise[left] = np.fmin(noise[left], without)
+        then = zip(left, _changes(logs[left], signs[left], noise[left]), strict=True)
+        changed = {row: own for row, own in then if own != found[row]}
+        for row, own in changed.items():
+            found[row] = own
+        left = [*changed]
+    return [tuple(one for one in own if abs(one.share) >= SMALLEST) for own in found], noise
+
+
+def _levelled(logs: Floats, signs: Floats, found: Sequence[Sequence[Shift]]) -> Floats:
+    """Return series without their changes."""
+    versions, levelled = np.arange(logs.shape[1]), logs.copy()
+    for row, (sign, own) in enumerate(zip(signs.tolist(), found, strict=True)):
+        for one in own:
+            course = np.clip((versions - one.first + 1) / (one.last - one.first + 1), 0, 1)
+            levelled[row] -= np.log1p(sign * one.share) * course
+    return levelled
+
+
+def _changes(logs: Floats, signs: Floats, noise: Floats) -> list[tuple[Shift, ...]]:
+    """Find the changes of series that vary by this much, the smallest included."""
+    known = np.isfinite(logs)
+    width = int(known.sum(axis=1).max(initial=0))
+    found: list[tuple[Shift, ...]] = [()] * len(logs)
+    asked = np.flatnonzero(known.sum(axis=1) >= _CHANGES_ENOUGH)
+    each = max(1, _BLOCK // (width + 1) ** 2)
+    for start in range(0, len(asked), each):
+        rows = asked[start : start + each]
+        place = np.argsort(~known[rows], axis=1, kind="stable")[:, :width]
+        packed = np.take_along_axis(logs[rows], place, axis=1) * signs[rows, None]
+        courses = Courses(_calm(packed / noise[rows, None]))
+        cuts = _cuts(courses.best(PENALTY).begins)
+        for row, own in enumerate(cuts):
+            if len(own) > 2:  # noqa: PLR2004 - the two ends
+                series = _Stepped(courses.rows[row], packed[row], own, float(signs[rows[row]]))
+                found[rows[row]] = tuple(_placed(one, place[row]) for one in series.shifts())
+    return found
+
+
+def _calm(rows: Floats) -> Floats:
+    """Bring single versions nearer that are far from the running median: heavy tails are no levels."""
+    half = _WINDOW // 2
+    padded = np.pad(rows, ((0, 0), (half, half)), constant_values=np.nan)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, _WINDOW, axis=1)
+    middle = quantile(windows.reshape(-1, _WINDOW), 0.5).reshape(rows.shape)
+    return np.clip(rows, middle - _FARTHEST, middle + _FARTHEST)
+
+
+def _cuts(begins: Ints) -> list[list[int]]:
+    """Return where the segments of the best course of every series begin, and the end."""
+    found = []
+    for row in begins:
+        cuts = [len(row) - 1]
+        while cuts[-1] > 0:
+            cuts.append(int(row[cuts[-1]]))
+        found.append(cuts[::-1])
+    return found
+
+
+def _placed(shift: Shift, place: Ints) -> Shift:
+    return shift._replace(first=int(place[shift.first]), last=int(place[shift.last]))
+
+
+class _Stepped:
+    """One series that has steps; positive is better.
+
+    Parameters
+    ----------
+    calm : ndarray of shape (width,)
+        In units of its noise.
+    logs : ndarray of shape (width,)
+    cuts : sequence of int
+        Where segments begin, and the end.
+    sign : float
+    """
+
+    def __init__(self, calm: Floats, logs: Floats, cuts: Sequence[int], sign: float) -> None:
+        self._calm, self._logs, self._cuts, self._sign = calm, logs, cuts, sign
+        self._levels = [_middle(logs[start:stop]) for start, stop in pairwise(cuts)]
+
+    def shifts(self) -> Iterator[Shift]:
+        """Yield the changes, the earliest first."""
+        at = 0
+        while at + 1 < len(self._levels):
+            declines = (self._decline(at, end) for end in range(self._worse_until(at), at, -1))
+            found = next((one for one in declines if one is not None), None)
+            shift, at = found if found is not None else (self._step(at), at + 1)
+            yield shift
+
+    def _worse_until(self, at: int) -> int:
+        """Return the last segment to which the levels fall."""
+        end = at
+        while end + 1 < len(self._levels) and self._levels[end + 1] < self._levels[end]:
+            end += 1
+        return end
+
+    def _step(self, at: int) -> Shift:
+        share = self._share(self._levels[at], self._levels[at + 1])
+        return Shift("gain" if share > 0 else "drop", self._cuts[at + 1], self._cuts[at + 1], share)
+
+    def _share(self, before: float, after: float) -> float:
+        return float(self._sign * np.expm1(self._sign * (after - before)))
+
+    def _decline(self, at: int, end: int) -> tuple[Shift, int] | None:
+        """Return a creeping drop in place of the steps between two segments, if it explains them better."""
+        start, stop = self._cuts[at], self._cuts[end + 1]
+        known = np.isfinite(self._calm[start:stop])
+        part = self._calm[start:stop][known]
+        if len(part) < 2 * _SHORTEST_DECLINE:
+            return None
+        steps = sum(
+            _squares(self._calm[left:right]) + PENALTY for left, right in pairwise(self._cuts[at : end + 2])
+        )
+        first, last, squares = _straight(part)
+        if squares + 2 * PENALTY + _STRAIGHT >= steps or last - first < _SHORTEST_DECLINE:
+            return None
+        logs = self._logs[start:stop][known]
+        share = self._share(_middle(logs[: first + 1]), _middle(logs[last:]))
+        return Shift("creep", start + first + 1, start + last, share), end
+
+
+def _middle(values: Floats) -> float:
+    return float(np.median(values[np.isfinite(values)]))
+
+
+def _squares(values: Floats) -> float:
+    return float(np.nanvar(values) * np.isfinite(values).sum())
+
+
+def _straight(part: Floats) -> tuple[int, int, float]:
+    """Find the decline from one level to another that explains values best.
+
+    Returns
+    -------
+    first, last : int
+        The last value of the level before, and the first one of the level behind.
+    squares : float
+        The sum of the squared distances that are left.
+    """
+    n = len(part)
+    coarse = np.unique(np.linspace(0, n - 1, _TRIED).astype(np.int64))
+    first, last, _ = _best_of(part, coarse, coarse)
+    reach = np.arange(-(n // _TRIED) - 1, n // _TRIED + 2)
+    return _best_of(part, *(np.unique(np.clip(one + reach, 0, n - 1)) for one in (first, last)))
+
+
+def _best_of(part: Floats, firsts: Ints, lasts: Ints) -> tuple[int, int, float]:
+    first, last = (grid.ravel() for grid in np.meshgrid(firsts, lasts))
+    later: NDArray[np.bool_] = last > first
+    first, last = first[later], last[later]
+    course = np.clip((np.arange(len(part)) - first[:, None]) / (last - first)[:, None], 0, 1)
+    course -= course.mean(axis=1)[:, None]
+    centred = part - part.mean()
+    shared = (course * centred).sum(axis=1)
+    explained = np.where(shared < 0, shared**2 / (course**2).sum(axis=1), 0.0)
+    best = int(explained.argmax())
+    return int(first[best]), int(last[best]), float((centred**2).sum() - explained[best])

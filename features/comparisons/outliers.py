@@ -1,0 +1,280 @@
+"""Samples and earlier runs far outside all others: no verdict is to rest on a single one of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data.comparisons.sides import HISTORY_VERSIONS, Floats, Ints, Samples, Sides, five_numbers
+from features.comparisons.summaries import last, quantile
+
+#: A side with fewer samples has no "others" to lie outside of.
+FEWEST = 5
+#: A sample is wild if its distance from the nearest other one is more than so many times the range of all
+#: others, by how many there are on the side. The three numbers are what 1 of 1,000 lists of normal values
+#: exceeds (Dixon's ratio, both ends). More samples would allow less than `FAR`, but noise has long tails.
+_FAR_OF_FEW = {5: 11.0, 6: 6.0, 7: 4.0}
+FAR = 3.0
+#: All others count as spanning at least this share of their median: what is wild is gross, too.
+SPAN = 0.01
+#: One run in so many before the target may be wild: what happens more often is how the operation behaves.
+_RUNS_PER_WILD = 20
+#: Configurations whose runs are handled at once, to bound memory.
+_BLOCK = 20_000
+
+
+@dataclass(frozen=True)
+class Wild:
+    """The samples and runs that were left out, a row each.
+
+    Attributes
+    ----------
+    comparison, threads : ndarray of int
+        The comparison's row, and the configuration.
+    side : ndarray of str
+        ``baseline`` or ``target`` for a sample, ``history`` for a run before the target.
+    samples : ndarray of int
+        How many samples the side had there, or how many runs lay before the target, this one included.
+    value, median : ndarray of float
+        The sample, or the median of the run; and the median of the others.
+    """
+
+    comparison: Ints
+    threads: Ints
+    side: NDArray[np.str_]
+    samples: Ints
+    value: Floats
+    median: Floats
+
+    def followed(self, by: Wild) -> Wild:
+        """Return these rows and then those."""
+        pairs = zip(vars(self).values(), vars(by).values(), strict=True)
+        return Wild(*(np.concatenate(pair) for pair in pairs))
+
+
+_NO_ROWS = np.zeros(0, np.int64)
+NOTHING = Wild(_NO_ROWS, _NO_ROWS, np.zeros(0, str), _NO_ROWS, np.zeros(0), np.zeros(0))
+
+
+def without_wild(sides: Sides) -> tuple[Sides, Wild]:
+    """Leave out the one sample of a side, and the run before the target, that lies far outside all others.
+
+    Where most of several configurations have such a sample on the same side, it is what that side does and
+    no accident, and all stay in. So do five numbers given in place of samples, and baselines of fewer than
+    `FEWEST` runs: the last run may be a new level.
+
+    Returns
+    -------
+    sides : Sides
+        The same object if nothing is wild.
+    wild : Wild
+        What is missing in it.
+    """
+    sides, samples = _without_samples(sides)
+    sides, runs = _without_runs(sides)
+    return sides, samples if runs is NOTHING else samples.followed(runs)
+
+
+def _without_samples(sides: Sides) -> tuple[Sides, Wild]:
+    if not any(_outlying(ordered).any() for _, ordered in sides.pooled.ordered):
+        return sides, NOTHING
+    found = {name: _wild(getattr(sides, name), sides) for name in ("baseline", "target")}
+    parts = []
+    for name, at in found.items():
+        rows = np.flatnonzero(at >= 0)
+        samples: Samples = getattr(sides, name)
+        if len(rows):
+            kept = _without(samples, rows, at[rows])
+            five = getattr(sides, f"{name}_five").copy()
+            five[rows] = five_numbers(Samples(kept.values, kept.orders, kept.starts[rows], kept.stops[rows]))
+            sides = replace(sides, **{name: kept, f"{name}_five": five})
+        lengths, medians = samples.lengths[rows], getattr(sides, f"{name}_five")[rows, 2]
+        places = sides.comparison[rows], sides.threads[rows], np.full(len(rows), name)
+        parts.append((*places, lengths, samples.values[at[rows]], medians))
+    return sides, Wild(*(np.concatenate(both) for both in zip(*parts, strict=True)))
+
+
+def _wild(samples: Samples, sides: Sides) -> Ints:
+    """Return the position of the wild sample of every configuration, -1 where there is none."""
+    at = np.full(len(samples.starts), -1)
+    for rows, index in samples.indices:
+        at[rows] = _farthest(samples.values[index], index)
+    wild, n = at >= 0, sides.n_comparisons
+    many = np.bincount(sides.comparison[wild], minlength=n)
+    accident = (many == 1) | (2 * many <= np.bincount(sides.comparison, minlength=n))
+    return np.where(wild & accident[sides.comparison], at, -1)
+
+
+def _farthest(values: Floats, index: Ints) -> Ints:
+    """Return which position each row of `values` has its wild sample at, -1 where it has none."""
+    above, below = _outlying(np.sort(values, axis=1))
+    at, rows = np.full(len(values), -1), np.flatnonzero(above | below)
+    column = np.where(above[rows], values[rows].argmax(axis=1), values[rows].argmin(axis=1))
+    at[rows] = index[rows, column]
+    return at
+
+
+def _outlying(ordered: Floats) -> NDArray[np.bool_]:
+    """Tell of ascending rows whether their largest and their smallest value is wild, shape (2, n_rows)."""
+    size = ordered.shape[1]
+    if size < FEWEST:
+        return np.zeros((2, len(ordered)), bool)
+    far = _FAR_OF_FEW.get(size, FAR)
+    first, second, before_last, last = (ordered[:, column] for column in (0, 1, -2, -1))
+    # what is infinite data.comparisons.validity reports
+    with np.errstate(invalid="ignore", over="ignore"):
+        least = SPAN * np.abs(ordered[:, size // 2])
+        above = last - before_last > far * np.maximum(before_last - first, least)
+        below = second - first > far * np.maximum(last - second, least)
+    return np.array((above, below))
+
+
+def _without_runs(sides: Sides) -> tuple[Sides, Wild]:
+    """Leave out of history, and of baselines of several runs, the runs far outside all others of both."""
+    names = ("history", "baseline")
+    runs = {name: getattr(sides, name).levels for name in names}
+    alone = runs["baseline"].lengths < FEWEST
+    asked = np.flatnonzero((sides.history.lengths > 0) | ~alone)
+    found: dict[str, list[tuple[int, Ints]]] = {name: [] for name in names}
+    parts = []
+    for start in range(0, len(asked), _BLOCK):
+        block = asked[start : start + _BLOCK]
+        levels = [last(runs[name].of(block), HISTORY_VERSIONS) for name in names]
+        before, edge = np.hstack(levels), levels[0].shape[1]
+        far = far_runs(before)
+        # the level of a short baseline may be a new one: it is no accident, nor are earlier runs on it
+        far[far[:, edge:].any(axis=1) & alone[block]] = False
+        for at in np.flatnonzero(far.any(axis=1)).tolist():
+            row, known = int(block[at]), np.isfinite(before[at])
+            for name, own in zip(names, (slice(edge), slice(edge, None)), strict=True):
+                stop, width = runs[name].stops[row], len(before[at, own])
+                orders = runs[name].orders[stop - width + np.flatnonzero(far[at, own])]
+                if len(orders):
+                    found[name].append((row, orders))
+            many, median = known.sum(), quantile(before[at : at + 1, known & ~far[at]], 0.5)[0]
+            head = sides.comparison[row], sides.threads[row], "history", many
+            parts += [(*head, level, median) for level in before[at, far[at]]]
+    if not parts:
+        return sides, NOTHING
+    history, baseline = (_without_orders(getattr(sides, name), found[name]) for name in names)
+    five, rows = sides.baseline_five.copy(), np.array([row for row, _ in found["baseline"]], np.int64)
+    five[rows] = five_numbers(baseline.of(rows))
+    kept = replace(sides, history=history, baseline=baseline, baseline_five=five)
+    return kept, Wild(*map(np.array, zip(*parts, strict=True)))
+
+
+def far_runs(levels: Floats) -> NDArray[np.bool_]:
+    """Mark the runs of every row that lie far above or far below all others of it.
+
+    Parameters
+    ----------
+    levels : ndarray of shape (n, n_runs)
+        Above 0; NaN is unknown.
+
+    Returns
+    -------
+    ndarray of bool, shape (n, n_runs)
+        One of fewer than 40 known runs at most, or one of 20; none of fewer than `FEWEST`.
+    """
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        # a tenth of the others is as far from them as ten times
+        return _far_above(levels) | _far_above(1 / levels)
+
+
+def _far_above(levels: Floats) -> NDArray[np.bool_]:
+    ordered, known = np.sort(levels, axis=1), np.isfinite(levels).sum(axis=1)
+    each, found = np.arange(len(levels)), np.zeros(levels.shape, bool)
+    far = np.array([_FAR_OF_FEW.get(size, FAR) for size in range(levels.shape[1] + 2)])
+    for many in range(1, max(1, int(known.max(initial=0)) // _RUNS_PER_WILD) + 1):
+        others = np.maximum(known - many, 1)
+        largest, nearest = ordered[each, others - 1], ordered[each, np.minimum(others, levels.shape[1] - 1)]
+        least = SPAN * np.abs(ordered[each, others // 2])
+        wild = nearest - largest > far[others + 1] * np.maximum(largest - ordered[:, 0], least)
+        wild &= (known - many + 1 >= FEWEST) & ((many == 1) | (known >= many * _RUNS_PER_WILD))
+        found |= wild[:, None] & (levels >= nearest[:, None])
+    return found
+
+
+def _without_orders(samples: Samples, left_out: list[tuple[int, Ints]]) -> Samples:
+    """Return `samples` without some versions of some lists."""
+    rows = np.array([row for row, _ in left_out], np.int64)
+    kept = []
+    for row, orders in left_out:
+        places = np.arange(samples.starts[row], samples.stops[row])
+        kept.append(places[~np.isin(samples.orders[places], orders)])
+    return _rewritten(samples, rows, kept)
+
+
+def _without(samples: Samples, rows: Ints, at: Ints) -> Samples:
+    """Return `samples` without the positions `at` of the lists of `rows`."""
+    bounds = zip(samples.starts[rows], at, samples.stops[rows], strict=True)
+    return _rewritten(samples, rows, [np.r_[start:wild, wild + 1 : stop] for start, wild, stop in bounds])
+
+
+def _rewritten(samples: Samples, rows: Ints, kept: list[Ints]) -> Samples:
+    """Return `samples` with the lists of `rows` rewritten behind all others, of the positions `kept`."""
+    if not len(rows):
+        return samples
+    index, lengths = np.concatenate(kept), np.array([len(one) for one in kept])
+    starts, stops = samples.starts.copy(), samples.stops.copy()
+    stops[rows] = len(samples.values) + np.cumsum(lengths)
+    starts[rows] = stops[rows] - lengths
+    values, orders = (
+        np.r_[samples.values, samples.values[index]],
+        np.r_[samples.orders, samples.orders[index]],
+    )
+    return Samples(values, orders, starts, stops)
+
+
+_COLUMNS = ("comparison", "threads", "sign", "baseline_five", "target_five")
+_LISTS = ("baseline", "target", "history", "later")
+
+
+def without_copies(sides: Sides) -> Sides:
+    """Leave out every configuration with the same samples, versions and summaries as an earlier one.
+
+    Returns
+    -------
+    Sides
+        The same object if there are no copies.
+    """
+    first: dict[tuple[bytes, ...], int] = {}
+    kept = np.ones(len(sides.sign), bool)
+    for row in _alike(sides).tolist():
+        kept[row] = first.setdefault(_content(sides, row), row) == row
+    if kept.all():
+        return sides
+    return some(sides, kept)
+
+
+def some(sides: Sides, rows: NDArray[np.bool_] | Ints) -> Sides:
+    """Return some configurations of `sides`."""
+    return replace(
+        sides,
+        **{name: getattr(sides, name)[rows] for name in _COLUMNS},
+        **{name: getattr(sides, name).of(rows) for name in _LISTS},
+    )
+
+
+def _alike(sides: Sides) -> NDArray[np.intp]:
+    """Return the configurations whose medians another one of the same comparison has, too."""
+    if len(sides.sign) == len(np.unique(sides.comparison)):
+        return np.zeros(0, np.intp)
+    medians = sides.baseline_five[:, 2], sides.target_five[:, 2]
+    order = np.lexsort((*medians, sides.comparison))
+    same = np.ones(len(order) - 1, bool)
+    for column in (*medians, sides.comparison):
+        same &= column[order[1:]] == column[order[:-1]]
+    return np.sort(order[np.append(same, False) | np.insert(same, 0, False)])
+
+
+def _content(sides: Sides, row: int) -> tuple[bytes, ...]:
+    """Return all that is known of one configuration; versions count by their place, not by their order."""
+    lists: list[Samples] = [getattr(sides, name) for name in _LISTS]
+    known = [sides.comparison[row], sides.baseline_five[row], sides.target_five[row]]
+    for one in lists:
+        orders = one.orders[one.starts[row] : one.stops[row]]
+        known += [one.at(row), np.unique(orders, return_inverse=True)[1]]
+    return tuple(array.tobytes() for array in known)

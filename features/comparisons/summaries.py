@@ -1,0 +1,282 @@
+"""What the five numbers (min, quartiles, max) of two sides say about them."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data.comparisons.sides import Floats, Ints, Samples
+
+#: Up to this many configurations, comparing whole columns is faster than sorting short rows.
+_NETWORK = 8
+
+
+class Extent(NamedTuple):
+    """Lowest, middle and highest over the configurations of every comparison.
+
+    Attributes
+    ----------
+    lowest, middle, highest : ndarray of shape (n_features, n_comparisons)
+        Middle is the median as ``statistics.median`` defines it. Unknown values (NaN) are left out;
+        NaN where a comparison has no known value.
+    """
+
+    lowest: Floats
+    middle: Floats
+    highest: Floats
+
+
+def over_configurations(values: Floats, comparison: Ints, n_comparisons: int) -> Extent:
+    """Reduce values per configuration to values per comparison.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_features, n_configurations)
+    comparison : ndarray of shape (n_configurations,)
+        The comparison of every configuration, ascending.
+    n_comparisons : int
+
+    Returns
+    -------
+    Extent
+    """
+    counts = np.bincount(comparison, minlength=n_comparisons)
+    same = counts.max(initial=0)
+    if same > 0 and counts.min() == same:  # the common case, without copies
+        return _extent([values[:, i::same] for i in range(same)])
+    firsts = np.cumsum(counts) - counts
+    result = Extent(*(np.full((len(values), n_comparisons), np.nan) for _ in range(3)))
+    for size in np.unique(counts[counts > 0]):
+        rows = np.flatnonzero(counts == size)
+        part = _extent([values[:, firsts[rows] + i] for i in range(size)])
+        for whole, own in zip(result, part, strict=True):
+            whole[:, rows] = own
+    return result
+
+
+def signed_root(values: Floats) -> Floats:
+    """Return the square root of every value's size with the value's sign (seed 000, figure 6.5, line 37)."""
+    size = np.abs(values)
+    return np.copysign(np.sqrt(size, out=size), values, out=size)
+
+
+def _extent(planes: list[Floats]) -> Extent:
+    """Reduce one array per configuration; element ``j`` of each belongs to the same comparison."""
+    if len(planes) <= 2:  # noqa: PLR2004 - all three follow from the two ends
+        low, high = np.fmin(planes[0], planes[-1]), np.fmax(planes[0], planes[-1])
+        return Extent(low, (low + high) / 2 if len(planes) > 1 else low, high)
+    gaps = np.array([np.isnan(plane) for plane in planes])
+    if gaps.any():
+        return _extent_with_gaps(planes, gaps)
+    ordered = _sorted(planes)
+    low, high = ordered[(len(planes) - 1) // 2], ordered[len(planes) // 2]
+    return Extent(ordered[0], low if low is high else (low + high) / 2, ordered[-1])
+
+
+def _extent_with_gaps(planes: list[Floats], gaps: NDArray[np.bool_]) -> Extent:
+    """Reduce what has gaps: they go last, as if they were infinite, and are not counted."""
+    known = len(planes) - gaps.sum(axis=0)
+    filled = [np.where(gap, np.inf, plane) for gap, plane in zip(gaps, planes, strict=True)]
+    ordered = np.array(_sorted(filled))
+
+    def at(index: Ints) -> Floats:
+        return np.asarray(np.take_along_axis(ordered, np.maximum(index, 0)[None], axis=0)[0])
+
+    ends = (ordered[0], (at((known - 1) // 2) + at(known // 2)) / 2, at(known - 1))
+    return Extent(*(np.where(known > 0, end, np.nan) for end in ends))
+
+
+def _sorted(planes: list[Floats]) -> list[Floats]:
+    if len(planes) > _NETWORK:
+        return list(np.sort(np.stack(planes), axis=0))
+    ordered = list(planes)
+    for end in range(len(ordered) - 1, 0, -1):
+        for i in range(end):
+            low, high = ordered[i], ordered[i + 1]
+            ordered[i], ordered[i + 1] = np.minimum(low, high), np.maximum(low, high)
+    return ordered
+
+
+#: Spreads count as at least this share of the median: five equal readings don't make noise zero.
+NOISE_FLOOR = 1e-3
+#: The interquartile range of a normal distribution in standard deviations.
+_IQR = 1.349
+
+
+def oriented(five: Floats, sign: Floats) -> Floats:
+    """Return five numbers as if higher were better: where lower is, values are mirrored (v -> -v).
+
+    Parameters
+    ----------
+    five : ndarray of shape (..., n_configurations, 5)
+    sign : ndarray of shape (n_configurations,)
+
+    Returns
+    -------
+    ndarray of shape (..., n_configurations, 5)
+        Ascending, so min and max, and the quartiles, have changed places where values are mirrored.
+    """
+    lower = sign < 0
+    if not lower.any():
+        return five
+    return np.where(lower[:, None], -five[..., ::-1], five)
+
+
+def relative_differences(baseline: Floats, target: Floats) -> Floats:
+    """Return medians, mins, maxes, q1s and q3s of figure 6.5, per configuration (seed 000, section 6.5).
+
+    Parameters
+    ----------
+    baseline, target : ndarray of shape (n_configurations, 5)
+        As `oriented` gives them.
+
+    Returns
+    -------
+    ndarray of shape (5, n_configurations)
+        The shift of the median by the baseline's median, and the distances of the target's min, max and
+        quartiles from its median by that median. Negative medians are a worse target. NaN where a
+        median is zero or unknown.
+    """
+    middle = target[:, 2]
+    size = _size(middle)
+    differences = np.empty((5, len(middle)))
+    np.divide(middle - baseline[:, 2], _size(baseline[:, 2]), out=differences[0])
+    for row, column in enumerate((0, 4, 1, 3), start=1):
+        np.subtract(middle, target[:, column], out=differences[row])
+    differences[1:] /= size
+    return differences
+
+
+def spread(five: Floats) -> Floats:
+    """Return the standard deviation that the quartiles suggest, at least `NOISE_FLOOR` of the median."""
+    middle = np.abs(five[..., 2])
+    return np.maximum((five[..., 3] - five[..., 1]) / _IQR, NOISE_FLOOR * middle)
+
+
+def overlap(baseline: Floats, target: Floats) -> Floats:
+    """Return how far the target's range reaches up into the baseline's, by the range of both together.
+
+    Parameters
+    ----------
+    baseline, target : ndarray of shape (n_configurations, 5)
+        As `oriented` gives them.
+
+    Returns
+    -------
+    ndarray of shape (n_configurations,)
+        1 for a target that is nowhere worse, 0 where its best value is the baseline's worst, towards -1 for a
+        target far below; 1 if all is equal. A worse target never has more of it.
+    """
+    reach = target[:, 4] - baseline[:, 0]
+    whole = np.maximum(baseline[:, 4], target[:, 4]) - np.minimum(baseline[:, 0], target[:, 0])
+    return np.where(whole == 0, 1.0, reach / np.where(whole == 0, 1.0, whole))
+
+
+def superiority(baseline: Floats, target: Floats) -> Floats:
+    """Estimate the probability that a target value exceeds a baseline value, from five numbers each.
+
+    The quantile functions are taken as linear between the five numbers, so each side is a mixture of four
+    uniform distributions, and the result is the mean over the sixteen pairs of them. Ties count half.
+
+    Returns
+    -------
+    ndarray of shape (n_configurations,)
+    """
+    total = np.zeros(len(baseline))
+    for i, j in product(range(4), range(4)):
+        total += _uniform_above(baseline[:, i], baseline[:, i + 1], target[:, j], target[:, j + 1])
+    return total / 16
+
+
+def _uniform_above(a: Floats, b: Floats, c: Floats, d: Floats) -> Floats:
+    """Return P(Y > X) + P(Y = X) / 2 for X uniform over [a, b] and Y uniform over [c, d]."""
+    width = np.where(d > c, d - c, 1.0)
+    spread_out = (_area_below(a, b, d) - _area_below(a, b, c)) / width
+    below = np.clip((c - a) / np.where(b > a, b - a, 1.0), 0.0, 1.0)
+    return np.where(d > c, spread_out, np.where(b > a, below, 0.5 * (np.sign(c - a) + 1)))
+
+
+def _area_below(a: Floats, b: Floats, y: Floats) -> Floats:
+    """Return the integral of X's distribution function up to `y`."""
+    inside = np.clip(y, a, b) - a
+    width = np.where(b > a, b - a, 1.0)
+    return np.asarray(inside**2 / (2 * width) + np.maximum(y - b, 0.0))
+
+
+def _size(median: Floats) -> Floats:
+    size = np.abs(median)
+    if not size.all():
+        size[size == 0] = np.nan
+    return size
+
+
+def first(samples: Samples, width: int) -> Floats:
+    """Return the first values of every list, left-aligned, NaN where a list has fewer.
+
+    Returns
+    -------
+    ndarray of shape (n_configurations, w)
+        w is the longest list's length, at most `width`.
+    """
+    lengths = np.minimum(samples.lengths, width)
+    return _filled(samples, samples.starts, lengths, np.arange(lengths.max(initial=0)))
+
+
+def last(samples: Samples, width: int) -> Floats:
+    """Return the last values of every list, right-aligned, NaN where a list has fewer.
+
+    Returns
+    -------
+    ndarray of shape (n_configurations, w)
+        w is the longest list's length, at most `width`.
+    """
+    lengths = np.minimum(samples.lengths, width)
+    longest = lengths.max(initial=0)
+    return _filled(samples, samples.stops - longest, lengths, np.arange(longest), lead=longest - lengths)
+
+
+def _filled(samples: Samples, starts: Ints, lengths: Ints, columns: Ints, lead: Ints | None = None) -> Floats:
+    skip = np.zeros_like(lengths) if lead is None else lead
+    held = (columns >= skip[:, None]) & (columns < (skip + lengths)[:, None])
+    if not len(samples.values):
+        return np.full(held.shape, np.nan)
+    index = np.clip(starts[:, None] + columns, 0, len(samples.values) - 1)
+    return np.where(held, samples.values[index], np.nan)
+
+
+def quantile(rows: Floats, share: float) -> Floats:
+    """Return a quantile of the known values of every row, interpolated linearly; NaN for unknown rows.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, width)
+        NaN is unknown.
+    share : float
+        Between 0 and 1.
+    """
+    if rows.shape[1] == 0:
+        return np.full(len(rows), np.nan)
+    ordered = np.sort(rows, axis=1)
+    known = np.isfinite(rows).sum(axis=1)
+    place = np.maximum(known - 1, 0) * share
+    low = np.floor(place).astype(np.int64)
+    high = np.ceil(place).astype(np.int64)
+    each = np.arange(len(rows))
+    weight = place - low
+    return np.asarray(ordered[each, low] * (1 - weight) + ordered[each, high] * weight)
+
+
+def total_of(rows: Floats) -> Floats:
+    """Return the sum of every row, from left to right: zeros around it don't change its last digit."""
+    return rows.cumsum(axis=1)[:, -1] if rows.shape[1] else np.zeros(len(rows))
+
+
+def mean(rows: Floats) -> Floats:
+    """Return the mean of the known values of every row, NaN for unknown rows."""
+    known = np.isfinite(rows)
+    total = total_of(np.where(known, rows, 0.0))
+    count = known.sum(axis=1)
+    return np.asarray(total / np.where(count > 0, count, np.nan))

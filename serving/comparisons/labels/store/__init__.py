@@ -1,1 +1,0 @@
-"""The addresses at which labels are given and read."""

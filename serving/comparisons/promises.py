@@ -1,0 +1,192 @@
+"""What is promised of the verdicts of a model, in words and in JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from pydantic import BaseModel, Field
+
+if TYPE_CHECKING:
+    from training.comparisons.stored import Card
+    from training.evaluation.risk_guarantee import Promise, Promised
+    from training.evaluation.thresholds import VerdictCosts, Wish
+
+
+class CostsAnswer(BaseModel):
+    """What a missed regression, a false alarm and a person's look cost, in one unit."""
+
+    miss: float = Field(gt=0)
+    false_alarm: float = Field(gt=0)
+    look: float = Field(gt=0)
+
+
+class DecidedAnswer(BaseModel):
+    """What the verdicts of an answer keep."""
+
+    missed: float | None = Field(description="Of the regressions, at most this share passes.")
+    false_alarms: float | None = Field(description="Of the others, at most this share fails.")
+    looks: float | None = Field(description="At most this share of comparisons is unsure.")
+    costs: CostsAnswer | None
+    confidence: float | None = Field(description="With which a share is kept; null without a promise.")
+    told: str = Field(description="The same in one line.")
+
+
+class PromisedAnswer(BaseModel):
+    """A share that may be wrong."""
+
+    share: float
+    possible: bool = Field(description="Whether the model learned from enough labels to promise that.")
+    measured: float | None = Field(description="What was wrong in the mean, on groups that had no say.")
+    held: float | None = Field(description="The share of the rehearsals in which no more was wrong.")
+
+
+class PromiseAnswer(BaseModel):
+    """What can be asked of a model."""
+
+    confidence: float
+    fails: int = Field(description="The regressions that it rests on.")
+    groups: int = Field(description="From how many operations they are.")
+    missed: list[PromisedAnswer]
+    false_alarms: list[PromisedAnswer]
+    guarantee: str = Field(description="What the confidence is about.")
+
+
+def decided_answer(card: Card) -> dict[str, Any]:
+    """Return what the verdicts by `card` keep, as `DecidedAnswer` has it."""
+    wish, promise = card.wish, card.promise
+    costs = wish.costs
+    return {
+        "missed": wish.missed,
+        "false_alarms": wish.false_alarms,
+        "looks": wish.looks,
+        "costs": None if costs is None else vars(costs),
+        "confidence": None if promise is None else promise.confidence,
+        "told": line(card),
+    }
+
+
+def promise_answer(promise: Promise) -> dict[str, Any]:
+    """Return what can be asked of a model, as `PromiseAnswer` has it."""
+    numbers = {name: getattr(promise, name) for name in ("confidence", "fails", "groups")}
+    return {
+        **numbers,
+        "missed": _levels(promise.missed),
+        "false_alarms": _levels(promise.false_alarms),
+        "guarantee": promise.guarantee,
+    }
+
+
+def _levels(promised: Sequence[Promised]) -> list[dict[str, Any]]:
+    return [
+        {"share": one.share, "possible": one.cut is not None, "measured": one.measured, "held": one.held}
+        for one in promised
+    ]
+
+
+def line(card: Card) -> str:
+    """Say in one line what the verdicts by `card` keep."""
+    wish = card.wish
+    if wish.costs is not None:
+        return _told_costs(wish.costs)
+    told = [*_promises(card), *_looks(wish)]
+    return "; ".join(told) if told else "nothing is promised"
+
+
+def _told_costs(costs: VerdictCosts) -> str:
+    return (
+        f"cheapest where a miss costs {costs.miss:g}, a false alarm {costs.false_alarm:g} "
+        f"and a look {costs.look:g}"
+    )
+
+
+def _looks(wish: Wish) -> Iterator[str]:
+    if wish.looks is not None:
+        yield f"at most {100 * wish.looks:g} % of the comparisons are unsure"
+
+
+def _promises(card: Card) -> Iterator[str]:
+    promise, wish = card.promise, card.wish
+    if promise is None:
+        return
+    if wish.missed is not None:
+        yield _promise(promise, promise.missed, wish.missed, "regressions", "pass")
+    if wish.false_alarms is not None:
+        yield _promise(promise, promise.false_alarms, wish.false_alarms, "others", "fail")
+
+
+def _promise(promise: Promise, levels: Sequence[Promised], share: float, which: str, verdict: str) -> str:
+    cut = next(one.cut for one in levels if abs(one.share - share) < 1e-9)  # noqa: PLR2004
+    if cut is not None:
+        sure = f"{100 * promise.confidence:g} % confidence"
+        return f"at most {100 * share:g} % of the {which} {verdict} ({sure})"
+    known = f"{promise.fails} of {promise.groups} operations" if verdict == "pass" else "the passes"
+    return (
+        f"{100 * share:g} % cannot be promised with {known}, "
+        f"it takes at least {promise.needed(share)} of as many operations: no verdict is {verdict}"
+    )
+
+
+_NONE = "none"
+
+
+def _share(text: str) -> float:
+    """Return a percentage as a share; 0 for "none"."""
+    try:
+        share = 0.0 if text == _NONE else float(text.removesuffix("%")) / 100
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 1 or (share == 0 and text != _NONE):
+        raise typer.BadParameter(f"{text!r} is no percentage between 0 and 100, and not none")
+    return share
+
+
+def _costs(text: str) -> str:
+    try:
+        three = [float(part) for part in text.split(":")]
+    except ValueError:
+        three = []
+    if len(three) != 3 or min(three) <= 0:  # noqa: PLR2004
+        raise typer.BadParameter(f"{text!r} is not three costs above 0, such as 100:10:1")
+    return text
+
+
+Missed = Annotated[
+    float | None,
+    typer.Option(
+        "--missed",
+        metavar="PERCENT",
+        parser=_share,
+        help="Of the regressions, at most this share may pass; others fail or are unsure. none = nothing is.",
+    ),
+]
+FalseAlarms = Annotated[
+    float | None,
+    typer.Option(
+        "--false-alarms",
+        metavar="PERCENT",
+        parser=_share,
+        help="Of what is no regression, at most this share may fail. none = as the model thinks best.",
+    ),
+]
+CostsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--costs",
+        metavar="MISS:ALARM:LOOK",
+        parser=_costs,
+        help="What a missed regression, a false alarm and a person's look cost: the cheapest verdicts.",
+    ),
+]
+#: By the names under which `serving.comparisons.model.load` takes them.
+OPTIONS: dict[str, Any] = {"missed": Missed, "false_alarms": FalseAlarms, "costs": CostsOption}
+FailOnUnsure = Annotated[
+    bool | None,
+    typer.Option("--fail-on-unsure", help="Exit with 1 if a comparison gets the verdict unsure."),
+]
+
+
+def costs_of(text: str) -> Mapping[str, float]:
+    """Return the costs that an option names, as a request has them."""
+    return dict(zip(("miss", "false_alarm", "look"), map(float, text.split(":")), strict=True))

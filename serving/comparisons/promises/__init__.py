@@ -1,1 +1,0 @@
-"""What is promised of verdicts: told in words and numbers, asked for by options and requests, drawn."""

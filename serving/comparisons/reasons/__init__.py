@@ -1,1 +1,0 @@
-"""Why a comparison got its verdict: in sentences, beside labelled ones, and what would change it."""

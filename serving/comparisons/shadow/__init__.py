@@ -1,1 +1,0 @@
-"""What a challenger says of comparisons beside the champion."""

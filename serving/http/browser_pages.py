@@ -1,0 +1,88 @@
+"""The page of the interface, ``/docs``, whose files come with perfjudge and not from elsewhere."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Mapping
+from hashlib import sha256
+from importlib.resources import files
+from pathlib import Path
+from types import MappingProxyType
+
+from fastapi import FastAPI, Response
+from fastapi.openapi.docs import get_swagger_ui_html
+from fastapi.responses import FileResponse, HTMLResponse
+
+from serving.reports.rendering import script
+
+_INLINE = re.compile(r"<(style|script)>(.*?)</\1>", re.DOTALL)
+_SAFE = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer", "cache-control": "no-cache"}
+_NONE = dict.fromkeys(("default-src", "base-uri", "form-action", "frame-ancestors"), "'none'")
+_ALLOWED = {**_NONE, "img-src": "data:"}
+
+
+def page(html: str, status: int = 200, further: Mapping[str, str] = MappingProxyType({})) -> HTMLResponse:
+    """Send a page that may use what stands in it, and by `further` what else, by the kind of source."""
+    sources = {kind: [allowed] for kind, allowed in {**_ALLOWED, **further}.items()}
+    for kind, text in _INLINE.findall(html):
+        sources.setdefault(f"{kind}-src", []).append(_hashed(text))
+    policy = "; ".join(f"{kind} {' '.join(allowed)}" for kind, allowed in sources.items())
+    return HTMLResponse(html, status, {**_SAFE, "content-security-policy": policy})
+
+
+def report(html: str) -> HTMLResponse:
+    """Send a report, which a stage of the pipeline wrote: its charts have styles of their own.
+
+    Of scripts it may run the one that reports have, whatever else stands in it.
+    """
+    allowed = {**_ALLOWED, "style-src": "'unsafe-inline'", "script-src": _hashed(script())}
+    policy = "; ".join(f"{kind} {source}" for kind, source in allowed.items())
+    return HTMLResponse(html, headers={**_SAFE, "content-security-policy": policy})
+
+
+def _hashed(text: str) -> str:
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+
+PATH = "/docs"
+#: What the page loads, and what kind of file each is.
+SHIPPED = {
+    "swagger-ui-bundle.js": "text/javascript",
+    "swagger-ui.css": "text/css",
+    "favicon.png": "image/png",
+}
+#: Beside the script that starts it, it loads those and asks this server.
+_POLICY = dict.fromkeys(("script-src", "style-src", "connect-src"), "'self'") | {"img-src": "'self' data:"}
+_NEXT = "[Overview](/) of models and verdicts · this description as [OpenAPI](/openapi.json)"
+#: Nothing is validated elsewhere, and a token is kept until the tab is closed.
+_PARAMETERS = {"validatorUrl": "none", "displayRequestDuration": True, "defaultModelsExpandDepth": 0}
+
+
+def install(app: FastAPI) -> None:
+    """Let `app` describe itself to people."""
+    app.description = f"{app.description}\n\n{_NEXT}" if app.description else _NEXT
+
+    @app.get(PATH, include_in_schema=False)
+    async def docs() -> Response:
+        shown = get_swagger_ui_html(
+            openapi_url=app.openapi_url or "",
+            title=f"{app.title} · HTTP",
+            swagger_js_url=f"{PATH}/swagger-ui-bundle.js",
+            swagger_css_url=f"{PATH}/swagger-ui.css",
+            swagger_favicon_url=f"{PATH}/favicon.png",
+            swagger_ui_parameters=_PARAMETERS,
+        )
+        return page(bytes(shown.body).decode(), further=_POLICY)
+
+    for name, media_type in SHIPPED.items():
+        _ship(app, name, media_type)
+
+
+def _ship(app: FastAPI, name: str, media_type: str) -> None:
+    path = Path(str(files("fastapi_offline") / "static" / name))
+
+    @app.get(f"{PATH}/{name}", include_in_schema=False, name=name)
+    async def shipped() -> Response:
+        headers = {"cache-control": "max-age=86400", "x-content-type-options": "nosniff"}
+        return FileResponse(path, media_type=media_type, headers=headers)

@@ -1,0 +1,365 @@
+"""The first page, ``/``: what answers, what it said lately, and where to go next."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from fastapi import FastAPI, Request, Response
+from starlette.exceptions import HTTPException
+
+from data.errors import InputError
+from data.families import FAMILIES
+from data.paths import Places
+from data.tables.documents import written
+from serving.http.browser_pages import page, report
+from serving.http.drift import FEWEST, ModelDrift
+from serving.http.models import Lazy
+from serving.http.schemas import RefusedError
+from serving.reports.charts import counted, percent
+from serving.reports.rendering import render
+from serving.reports.separation import listed
+from serving.reports.verdict_lines import VerdictLine
+from serving.shadow.kept import ShadowReport, place
+from serving.shadow.kept import report as kept
+from serving.supply import Door, doors, pages, registered, supplies
+from training.registry.champions import CHALLENGER, CHAMPION, Version, project_root, tracking_uri, version_of
+from training.registry.succession import why, why_not
+
+#: Scores in the order in which they are told, and what they are called.
+_CALLED = {
+    "balanced_accuracy": "balanced accuracy",
+    "false_negative_rate": "missed",
+    "false_positive_rate": "false alarms",
+    "average_precision": "average precision",
+    "within_tolerance": "within tolerance",
+    "coverage": "intervals that hold",
+    "median_error": "median error",
+    "mape": "mean error",
+    "r2": "R²",
+}
+_MOST = 4
+_PLAIN = {"balanced_accuracy", "average_precision", "r2"}
+
+
+@dataclass(frozen=True)
+class ChampionFigures:
+    """The champion of a family, and on each split what its figures are called, and their values in words."""
+
+    family: str
+    champion: str
+    splits: Mapping[str, Sequence[tuple[str, str]]]
+    report: bool
+
+
+def figures_of(family: str, root: Path) -> ChampionFigures:
+    """Read the figures of a family's champion; InputError if there are none."""
+    places = Places(family, root)
+    metrics: Mapping[str, Any] = written(places.metrics, "evaluate")
+    champion = str(metrics["champion"])
+    splits = {
+        f"{name}: {split['scheme']}": _figures(split["entries"][champion])
+        for name, split in metrics["splits"].items()
+        if champion in split["entries"]
+    }
+    return ChampionFigures(family, champion, splits, places.page.is_file())
+
+
+def _figures(scores: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+    known = {key: _value(scores[key]) for key in _CALLED if key in scores}
+    return [(_CALLED[key], _words(key, value)) for key, value in known.items() if value is not None][:_MOST]
+
+
+def _value(score: Any) -> float | None:
+    """Return a score over all folds at once; where that is none, its mean over them."""
+    if isinstance(score, Mapping):
+        pooled = score.get("pooled")
+        return score.get("mean") if pooled is None else pooled
+    return None if score is None else float(score)
+
+
+def _words(key: str, value: float) -> str:
+    return f"{value:.3f}" if key in _PLAIN else percent(value)
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A version, its model, and what the contest found; ``against`` is the version it was compared with."""
+
+    version: str
+    model: str
+    reason: str
+    against: str
+
+    @classmethod
+    def of(cls, found: Version | None, *, leads: bool) -> Self | None:
+        """Take what the tags of a version say, the champion's or not; None if there is no version."""
+        if found is None:
+            return None
+        model, against = (found.tags.get(name, "") for name in ("model", "judged_against"))
+        return cls(found.version, model, why(found) if leads else why_not(found), against)
+
+
+@dataclass(frozen=True)
+class Promotion:
+    """What became of the last candidates for one registered name."""
+
+    name: str
+    champion: Contender | None
+    challenger: Contender | None
+
+    @property
+    def refused(self) -> Contender | None:
+        """The challenger, if the champion of now, or the lack of one, is what it was judged against."""
+        standing = "" if self.champion is None else self.champion.version
+        if self.challenger is None or self.challenger.against != standing:
+            return None
+        return self.challenger
+
+
+def promotions() -> Iterator[Promotion]:
+    """Yield what is known of every registered name of which there is a version; nothing if none answers."""
+    for name in dict.fromkeys(door.loader.name() for door in doors() if door.loader is not None):
+        # a registry that does not answer is told with the models
+        with suppress(InputError):
+            champion = Contender.of(version_of(name, CHAMPION), leads=True)
+            promotion = Promotion(name, champion, Contender.of(version_of(name, CHALLENGER), leads=False))
+            if promotion.champion is not None or promotion.refused is not None:
+                yield promotion
+
+
+def advice(troubled: Sequence[str], far: Mapping[str, str], verdicts: Sequence[VerdictLine]) -> Iterator[str]:
+    """Yield sentences for the person who must act.
+
+    Parameters
+    ----------
+    troubled : sequence of str
+        Models that do not answer as they should.
+    far : mapping of str to str
+        By model, the feature that lies far off what it was trained on.
+    verdicts : sequence of VerdictLine
+        The last ones.
+    """
+    if troubled:
+        yield f"Mend {listed(troubled)} first: requests to it get no answer, or one of an older version."
+    for model, feature in far.items():
+        yield (
+            f"Do not rely on {model} for what is asked now: {feature} lies far off what it was trained "
+            f"on. Label some of it and train anew, or find out why it changed."
+        )
+    fails, unsure = (sum(one.verdict == word for one in verdicts) for word in ("fail", "unsure"))
+    if fails:
+        yield f"Look at {counted(fails, 'fail')} among the recent verdicts: each says what speaks for it."
+    if unsure:
+        yield (
+            f"Look at {counted(unsure, 'unsure verdict')} yourself and label them: there the "
+            f"model learns most."
+        )
+    if not (troubled or far):
+        yield "Nothing is wrong with the models: the next thing is to ask them, or to give them more labels."
+    yield (
+        "Before you change a threshold or a model, read the report of its family: it says what each "
+        "choice costs."
+    )
+
+
+#: How many features of a model are told.
+_FEATURES = 5
+#: Up to where a population stability index is near, and from where on it is far (Siddiqi, Credit Risk
+#: Scorecards, Wiley 2006, chapter 9).
+_NEAR, _FAR = 0.1, 0.25
+
+
+@dataclass(frozen=True)
+class ModelLine:
+    """What the page says of one model; trouble is why the version that it should be does not answer."""
+
+    says: str
+    name: str
+    version: str
+    estimator: str
+    since: datetime | None
+    trouble: str | None
+
+    @classmethod
+    def of(cls, lazy: Lazy, says: str) -> ModelLine:
+        """Tell of a served model, and what it is for."""
+        entry = lazy.entry or {}
+        name, version, estimator = (str(entry.get(key, "")) for key in ("name", "version", "estimator"))
+        lacking = None if entry else "there is none; make one with: uv run dvc repro"
+        return cls(says, name, version, estimator, lazy.since, lazy.trouble or lacking)
+
+
+@dataclass(frozen=True)
+class Example:
+    """A door, and what a person pastes to ask there."""
+
+    door: Door
+    body: str
+
+    @classmethod
+    def of(cls, door: Door) -> Example:
+        """Take the example that OpenAPI has."""
+        schema = door.request.model_json_schema()
+        example = next(iter(schema.get("examples", ())), None)
+        body = "" if example is None else json.dumps(example, ensure_ascii=True)
+        return cls(door, body.replace("'", "\\u0027"))
+
+
+@dataclass(frozen=True)
+class DriftLine:
+    """How far what a model is asked lies from what it was trained on: its features, the farthest first."""
+
+    name: str
+    version: str
+    rows: int
+    lacking: int
+    features: Sequence[tuple[str, float, str]]
+
+    @classmethod
+    def of(cls, found: ModelDrift) -> DriftLine:
+        """Tell of the features that drifted most."""
+        ref, most = found.ref, found.features[:_FEATURES]
+        told = [(one.feature, one.index, _far(one.index)) for one in most]
+        return cls(ref.name, ref.version, found.rows, max(0, FEWEST - found.rows), told)
+
+
+def install(app: FastAPI) -> None:
+    """Let `app` show its first page and the reports of the project, and tell who is lost where they are."""
+
+    @app.get("/", include_in_schema=False)
+    def overview(request: Request) -> Response:
+        return page(_overview(app, str(request.base_url).rstrip("/")))
+
+    for family in FAMILIES:
+        app.get(f"/reports/{family}", include_in_schema=False, name=f"report_{family}")(_report(family))
+    _guide(app)
+
+
+def _overview(app: FastAPI, url: str) -> str:
+    told = {model.key: model.says for model in registered()}
+    models = [ModelLine.of(lazy, told.get(key, "")) for key, lazy in app.state.models.items()]
+    recent, drift = app.state.recent.newest(), [DriftLine.of(one) for one in app.state.drift.found().values()]
+    return render(
+        "overview.html",
+        url=url,
+        models=models,
+        promotions=list(promotions()),
+        measured=list(_measured()),
+        recent=[(_when(one.at), one) for one in recent],
+        labels=_labels(),
+        unseen=_unseen(app),
+        drift=drift,
+        shadow=_shadow(app),
+        points=list(
+            advice(
+                [one.name or one.says for one in models if one.trouble],
+                {one.name: one.features[0][0] for one in drift if one.features and one.features[0][1] > _FAR},
+                [one.line for one in recent],
+            )
+        ),
+        doors=[Example.of(door) for door in doors()],
+        tracking=Tracking.here(),
+        tokens=app.state.settings.tokens is not None,
+    )
+
+
+@dataclass(frozen=True)
+class Tracking:
+    """Where MLflow is looked at: an address, or the command that opens it."""
+
+    url: str | None
+    command: str
+
+    @classmethod
+    def here(cls) -> Tracking:
+        """Tell of the store of this project; a name and a password in its address are left out."""
+        uri = tracking_uri()
+        parts = urlsplit(uri)
+        if parts.scheme in {"http", "https"}:
+            return cls(parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl(), "")
+        own = uri.replace(f"sqlite:///{project_root()}/", "sqlite:///")
+        return cls(None, f"uv run mlflow ui --backend-store-uri {own}")
+
+
+def _when(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _measured() -> Iterator[ChampionFigures]:
+    """Yield what the project's last evaluations say, as far as there were any."""
+    for family in FAMILIES:
+        # what a family writes there is for it to say
+        with suppress(InputError, LookupError, TypeError, AttributeError):
+            yield figures_of(family, project_root())
+
+
+def _far(index: float) -> str:
+    """Say in words how far a population stability index is."""
+    return "near" if index <= _NEAR else "some way off" if index <= _FAR else "far off"
+
+
+def _shadow(app: FastAPI) -> ShadowReport | None:
+    """Return what challengers said; None where nothing can be told."""
+    with suppress(InputError):
+        return kept(place(), running=app.state.settings.shadow is not None)
+    return None
+
+
+def _labels() -> Mapping[str, int]:
+    """Count the labels that families keep here, by what they say."""
+    counted: dict[str, int] = {}
+    for one in supplies():
+        for said, many in ({} if one.labels is None else one.labels()).items():
+            counted[said] = counted.get(said, 0) + many
+    return counted
+
+
+def _unseen(app: FastAPI) -> int | None:
+    """Count the labels that no training has seen; None if nobody can tell."""
+    told = [one.unseen(app) for one in pages() if one.unseen is not None]
+    return sum(many or 0 for many in told) if any(many is not None for many in told) else None
+
+
+def _report(family: str) -> Callable[[], Response]:
+    def shown() -> Response:
+        try:
+            return report(Places(family, project_root()).page.read_text(encoding="utf-8"))
+        except OSError as exc:
+            told = f"there is no report yet; uv run dvc repro report@{family} writes it"
+            raise RefusedError(HTTPStatus.NOT_FOUND, told) from exc
+
+    return shown
+
+
+def _guide(app: FastAPI) -> None:
+    """Say where to go to whoever asks for what is not there, or in a way that nothing answers."""
+    plain: Any = app.exception_handlers[HTTPException]
+
+    async def lost(request: Request, exc: Exception) -> Response:
+        assert isinstance(exc, HTTPException)
+        if exc.detail == HTTPStatus(exc.status_code).phrase:
+            exc.detail = _directions(request, exc.status_code)
+        if "text/html" not in request.headers.get("accept", ""):
+            return await plain(request, exc)
+        title = HTTPStatus(exc.status_code).phrase
+        sent = page(render("lost.html", title=title, detail=exc.detail), exc.status_code)
+        sent.headers.update(exc.headers or {})
+        return sent
+
+    for status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED):
+        app.add_exception_handler(status, lost)
+
+
+def _directions(request: Request, status: int) -> str:
+    asked = f"{request.method} {request.url.path[:200]!r}"
+    if status == HTTPStatus.METHOD_NOT_ALLOWED:
+        return f"{asked}: this address is asked in another way; GET /docs says how"
+    return f"{asked}: nothing is there; GET / says what is"

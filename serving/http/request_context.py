@@ -1,0 +1,187 @@
+"""What a server tells on standard error: JSON lines for machines, quiet text for a person at a terminal."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from time import perf_counter
+from typing import Any, Literal, get_args
+from uuid import uuid4
+
+from pythonjsonlogger.core import RESERVED_ATTRS
+from pythonjsonlogger.json import JsonFormatter
+
+from serving.http.bodies import Answered
+from serving.models import ModelRef
+from serving.reports.verdict_lines import ANSWERS
+from serving.supply import Door
+
+#: What stands for the paths that nobody answers at, however many somebody tries.
+UNKNOWN = "unknown"
+_KEY = "perfjudge.exchange"
+#: What a client may call its request: nothing that would have to be escaped anywhere.
+_HARMLESS = re.compile(rb"[A-Za-z0-9._:-]{1,100}")
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One request and its answer.
+
+    Attributes
+    ----------
+    method : str
+    request_id : str
+        As the client calls it, or else a random one.
+    has_body : bool
+        Whether the request has a body.
+    began, whole : float
+        When it began, and when its body was there, in seconds of `perf_counter`.
+    status : int
+        0 until the answer begins.
+    received, sent : int
+        Bytes of the bodies.
+    token : str or None
+        The name of the token.
+    door, answered, served, media_type, body
+        Set by `note`.
+    """
+
+    method: str
+    request_id: str
+    has_body: bool
+    began: float = field(default_factory=perf_counter)
+    whole: float = 0.0
+    status: int = 0
+    received: int = 0
+    sent: int = 0
+    token: str | None = None
+    door: Door | None = None
+    answered: Answered | None = None
+    served: Any = None
+    media_type: str = ""
+    body: bytes = b""
+
+    @classmethod
+    def of(cls, scope: MutableMapping[str, Any], headers: Mapping[bytes, bytes]) -> Exchange:
+        """Begin, and let `note` find it."""
+        given = headers.get(b"x-request-id", b"")
+        named = given.decode("ascii") if _HARMLESS.fullmatch(given) else uuid4().hex
+        has_body = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
+        begun = scope[_KEY] = cls(scope["method"], named, has_body)
+        return begun
+
+    @property
+    def ref(self) -> ModelRef | None:
+        """The model that answered."""
+        return None if self.served is None else self.served.ref
+
+    def verdicts(self) -> dict[str, int]:
+        """Count the verdicts of the answer; those that it lacks are not there."""
+        judged = None if self.answered is None else self.answered.judged
+        counts = {} if judged is None else {answer: judged.count(answer) for answer in ANSWERS}
+        return {answer: count for answer, count in counts.items() if count}
+
+
+def note(
+    scope: Mapping[str, Any], door: Door, asked: tuple[str, bytes], answered: Answered, served: Any
+) -> None:
+    """Tell which door answered which body with which model, and what; it is looked at after the answer."""
+    exchange = scope.get(_KEY)
+    if exchange is not None:
+        exchange.door, exchange.answered, exchange.served = door, answered, served
+        exchange.media_type, exchange.body = asked
+
+
+def route_of(scope: Mapping[str, Any]) -> str:
+    """Return the template of the path, never the path."""
+    return getattr(scope.get("route"), "path", None) or UNKNOWN
+
+
+Level = Literal["debug", "info", "warning", "error"]
+Form = Literal["json", "text"]
+LEVELS: tuple[Level, ...] = get_args(Level)
+LOG = logging.getLogger("perfjudge.requests")
+_OURS = ("perfjudge", "uvicorn")
+_ENCODED = json.JSONEncoder().encode
+_NAMES = {"levelname": "level", "name": "logger"}
+
+
+class JsonLines(JsonFormatter):
+    """JSON lines, of which those about requests take a quarter of the time."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record."""
+        told = getattr(record, "told", None)
+        if told is None:
+            return super().format(record)
+        about = {"level": record.levelname, "logger": record.name, "message": record.getMessage()}
+        time = datetime.fromtimestamp(record.created, UTC).isoformat()
+        return _ENCODED({**about, **told, "time": time})
+
+
+def begin(level: Level | None = None, form: Form | None = None) -> None:
+    """Let everything that this process logs go to standard error.
+
+    Parameters
+    ----------
+    level : {"debug", "info", "warning", "error"}, optional
+        What is told of perfjudge and of the server; libraries tell warnings and worse. By default
+        ``warning`` at a terminal, else ``info``, which has a line per request.
+    form : {"json", "text"}, optional
+        By default text at a terminal, else JSON.
+    """
+    terminal = sys.stderr.isatty()
+    handler = logging.StreamHandler()
+    handler.setFormatter(_formatter(form or ("text" if terminal else "json")))
+    # nobody reads them, and they cost a tenth of a line
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+    logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+    for name in _OURS:
+        logging.getLogger(name).setLevel((level or ("warning" if terminal else "info")).upper())
+
+
+def _formatter(form: Form) -> logging.Formatter:
+    if form == "json":
+        return JsonLines(
+            ["levelname", "name", "message"],
+            rename_fields=_NAMES,
+            timestamp="time",
+            # uvicorn's messages once more, in colours
+            reserved_attrs=[*RESERVED_ATTRS, "color_message"],
+        )
+    return logging.Formatter("{asctime} {levelname:7} {message}", style="{")
+
+
+def tell(exchange: Exchange, route: str, verdicts: dict[str, int]) -> None:
+    """Tell of a request that was answered: nothing of its body, its path or its token."""
+    if not LOG.isEnabledFor(logging.INFO):
+        return
+    seconds, ref = perf_counter() - exchange.began, exchange.ref
+    told: dict[str, Any] = {
+        "request_id": exchange.request_id,
+        "method": exchange.method,
+        "route": route,
+        "status": exchange.status,
+        "seconds": round(seconds, 6),
+        "received_bytes": exchange.received,
+        "sent_bytes": exchange.sent,
+        "token": exchange.token,
+    }
+    if ref is not None:
+        told |= {"model": ref.name, "version": ref.version, "verdicts": verdicts}
+    # one line of text says the same
+    words = "%s %s %d in %.1f ms, %s"
+    LOG.info(
+        words,
+        exchange.method,
+        route,
+        exchange.status,
+        1000 * seconds,
+        exchange.request_id,
+        extra={"told": told},
+    )

@@ -1,0 +1,276 @@
+"""A server that listens: what must be there is loaded first, then the port is opened."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property, partial
+from math import ceil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import FrameType
+from typing import Any
+
+from uvicorn import Config, Server
+from uvicorn.config import STARTUP_FAILURE
+from uvicorn.supervisors.multiprocess import Multiprocess, Process
+
+from data.errors import InputError
+from serving.http import authentication, request_context
+from serving.http.api import create_app
+from serving.http.authentication import Address, address
+from serving.http.models import Lazy, all_models
+from serving.http.settings import ServerSettings
+from serving.shadow.starting import shadowed
+from serving.supply import Options, pages
+
+#: Seconds for which clients may go on to ask on open connections, and learn that these are being closed.
+DRAIN = 3.0
+
+
+class Draining(Server):
+    """Answers what was sent before it was told to end, and tells clients to come on another connection."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop listening, answer who is connected, then close; what takes longer has its time to end."""
+        # cycles copy it into their answers, after which uvicorn closes the connection
+        self.server_state.default_headers.append((b"connection", b"close"))
+        for connection in self._last(sockets or []):
+            await asyncio.get_running_loop().connect_accepted_socket(self._protocol, connection)
+        await self._drain()
+        await super().shutdown(sockets)
+
+    def _last(self, sockets: list[socket.socket]) -> list[socket.socket]:
+        """Stop listening; return the connections that the kernel has made and nobody has accepted yet."""
+        held = [one.dup() for one in sockets]
+        for server in self.servers:
+            server.close()
+        return [connection for one in held for connection in _accepted(one)]
+
+    def _protocol(self) -> asyncio.Protocol:
+        protocol: Callable[..., asyncio.Protocol] = self.config.http_protocol_class
+        return protocol(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+
+    async def _drain(self) -> None:
+        """Wait until nobody is connected; who then asks nothing is let go."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + DRAIN
+        # uvicorn has no event for it
+        while self.server_state.connections and loop.time() < end and not self.force_exit:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+class Alone(Draining):
+    """The only process of a server."""
+
+    def __init__(self, config: Config, announce: Callable[[], None]) -> None:
+        super().__init__(config)
+        self.announce = announce
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Say where it listens once it does, and once it takes signals."""
+        await super().startup(sockets)
+        self.announce()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """End; at once when told a second time."""
+        if self.should_exit:
+            signal.signal(sig, signal.SIG_DFL)
+            signal.raise_signal(sig)
+        super().handle_exit(sig, frame)
+
+
+def _accepted(listening: socket.socket) -> Iterator[socket.socket]:
+    """Yield who waits at a socket, then close it."""
+    listening.setblocking(False)
+    with listening, suppress(BlockingIOError):
+        while True:
+            connection, _ = listening.accept()
+            connection.setblocking(False)
+            yield connection
+
+
+LOG = logging.getLogger("perfjudge")
+
+
+class Worker(Process):
+    """A process that answers."""
+
+    @cached_property
+    def server(self) -> Draining:
+        """What answers, in the process."""
+        return Draining(self.config)
+
+
+class Workers(Multiprocess):
+    """Keeps a number of processes that answer, until it is told to end."""
+
+    def init_processes(self) -> None:
+        """Start all processes."""
+        self.processes = [self._started() for _ in range(self.processes_num)]
+
+    def keep_subprocess_alive(self) -> None:
+        """Put another process in the place of one that ended, or no longer says that it runs."""
+        for place, process in enumerate(self.processes):
+            if process.is_alive(self.config.timeout_worker_healthcheck):
+                continue
+            process.kill()
+            process.join()
+            if process.exitcode == STARTUP_FAILURE:
+                LOG.error("a worker cannot start; the server ends")
+                self.should_exit.set()
+                return
+            LOG.warning("worker %s ended (%s); another takes its place", process.pid, process.exitcode)
+            self.processes[place] = self._started()
+
+    def terminate_all(self) -> None:
+        """Let all processes end, and nobody wait for an answer that none of them will give."""
+        for listening in self.sockets:
+            listening.close()
+        super().terminate_all()
+
+    def join_all(self) -> None:
+        """Wait until all have ended; told a second time to end, end them at once."""
+        for worker in self.processes:
+            while worker.exitcode is None:
+                worker.process.join(0.1)
+                if {signal.SIGINT, signal.SIGTERM}.intersection(self.signal_queue):
+                    for one in self.processes:
+                        one.process.kill()
+
+    def handle_hup(self) -> None:
+        """Who hangs up wants no server any more."""
+        self.handle_term()
+
+    def handle_ttin(self) -> None:
+        """Leave the number of processes as it is."""
+
+    handle_ttou = handle_ttin
+
+    def _started(self) -> Worker:
+        worker = Worker(self.config, self.sockets)
+        worker.start()
+        return worker
+
+
+#: Seconds for which a worker may say nothing of itself before another one takes its place.
+SILENCE = 20
+#: Seconds for which a connection is kept that nobody uses: longer than clients keep it, who would else ask
+#: while it is being closed.
+KEPT = 75
+#: How many connections may wait for a process.
+BACKLOG = 2048
+
+
+def serve(settings: ServerSettings, host: str, port: int, workers: int, *, shadow: bool = False) -> int:
+    """Answer over HTTP until SIGTERM or Ctrl-C; at a second one, end at once.
+
+    Parameters
+    ----------
+    settings : ServerSettings
+    host, port : str, int
+        Port 0 takes any that is free.
+    workers : int
+        How many processes answer; each loads the models, and follows the registry by itself.
+    shadow : bool
+        Whether challengers judge beside the champions, in a process of their own.
+
+    Raises
+    ------
+    InputError
+        If there is no such model, the address cannot be taken, others reach it and there are no tokens, or
+        the file of tokens cannot be used.
+    """
+    # a tracking server that hangs is noticed after seconds, not after minutes
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+    place = address(host, port, settings.tokens)
+    if settings.tokens is not None:
+        authentication.read(Path(settings.tokens))
+    request_context.begin(settings.log_level, settings.log_format)
+    settings = replace(settings, options=_begun(settings.options), hosts=None if settings.tokens else [host])
+    models = all_models(settings.options)
+    waited = [model for model in models.values() if model.eager]
+    for model in waited:
+        model.get()
+    listening = _listen(place, host)
+    announce = partial(_announce, waited, host, listening.getsockname()[1])
+    with shadowed(settings, wanted=shadow) as told:
+        _run(told, workers, models, listening, announce)
+    return 0
+
+
+def _run(
+    settings: ServerSettings,
+    workers: int,
+    models: Mapping[str, Lazy],
+    listening: socket.socket,
+    announce: Callable[[], None],
+) -> None:
+    if workers == 1:
+        Alone(_configured(settings, create_app(models, settings)), announce).run(sockets=[listening])
+        return
+
+    with TemporaryDirectory(prefix="perfjudge-") as shared:
+        replace(settings, shared=shared).hand_on()
+        config = _configured(settings, "serving.http.api:application", factory=True, workers=workers)
+        # constructed, it takes signals; requests wait in the queue of the socket until a process answers
+        several = Workers(config, sockets=[listening])
+        announce()
+        several.run()
+
+
+def _begun(options: Options) -> Options:
+    """Let families look at the options, and add what they take by default."""
+    for one in pages():
+        options = one.begun(options)
+    return options
+
+
+def _configured(settings: ServerSettings, app: Any, **further: Any) -> Any:
+    import uvicorn
+
+    from serving.http.heads import LimitedProtocol
+
+    return uvicorn.Config(
+        app,
+        loop="uvloop",
+        http=LimitedProtocol,
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        backlog=BACKLOG,
+        timeout_keep_alive=KEPT,
+        # who was told to end answers whatever may still be answered in time
+        timeout_graceful_shutdown=ceil(settings.timeout),
+        timeout_worker_healthcheck=SILENCE,
+        **further,
+    )
+
+
+def _listen(place: Address, host: str) -> socket.socket:
+    try:
+        listening = socket.socket(place.family, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(place.place)
+        listening.listen(BACKLOG)
+    except OSError as exc:
+        raise InputError(f"cannot listen ({exc.strerror})", place=f"{host}:{place.place[1]}") from exc
+    listening.set_inheritable(True)
+    return listening
+
+
+def _announce(models: Sequence[Lazy], host: str, port: int) -> None:
+    """Say on standard output who listens where."""
+    shown = f"[{host}]" if ":" in host else host
+    refs = [model.ref for model in models if model.ref is not None]
+    told = ", ".join(f"{ref.name} {ref.version} ({ref.uri})" for ref in refs)
+    sys.stdout.write(f"perfjudge serves {told} on http://{shown}:{port}\n")
+    sys.stdout.flush()

@@ -1,1 +1,0 @@
-"""What pages and tables of every family are made of."""

@@ -1,0 +1,178 @@
+"""What every family's evaluation leaves behind, read for a report: ``metrics.json``, and verdicts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+import pandas as pd
+from pydantic import BaseModel
+
+from serving.reports.charts import counted, percent
+
+#: Columns of verdicts on held-out folds, beside the name of what was judged.
+VERDICTS = dict.fromkeys(("split", "entry", "kind", "verdict", "status"), "str") | {
+    "fold": "int64",
+    "probability": "float64",
+    "threshold": "float64",
+}
+
+
+class Score(BaseModel):
+    """One score of one entry: mean and spread over the folds, and of all folds at once.
+
+    Average precision has no figure of all folds at once, and is told by its mean.
+    """
+
+    mean: float | None = None
+    std: float | None = None
+    pooled: float | None = None
+
+
+class Entry(BaseModel):
+    """One model, rule or opponent; families add its scores."""
+
+    kind: str
+
+    @property
+    def order(self) -> float:
+        """By what entries are ranked, the best first."""
+        return 0.0
+
+
+class Verdicts(BaseModel):
+    """What verdicts are worth."""
+
+    balanced_accuracy: Score
+    false_negative_rate: Score
+    false_positive_rate: Score
+
+    @property
+    def accuracy(self) -> float:
+        """Pooled balanced accuracy."""
+        return self.balanced_accuracy.pooled or 0.0
+
+    def beside(self, other: Verdicts) -> str:
+        """Say in a word or two where its accuracy lies beside that of another."""
+        gap = self.accuracy - other.accuracy
+        return "above" if gap > 0 else "below" if gap < 0 else "level with"
+
+
+class Judged(Verdicts, Entry):
+    """The scores of an entry that gives verdicts."""
+
+    precision: Score
+    recall: Score
+    f1: Score
+    average_precision: Score | None = None
+
+    @property
+    def order(self) -> float:
+        """The best pooled balanced accuracy comes first."""
+        return -self.accuracy
+
+
+E = TypeVar("E", bound=Entry)
+
+
+class Split(BaseModel, Generic[E]):
+    """All entries on the folds of one scheme."""
+
+    scheme: str
+    folds: int
+    entries: dict[str, E]
+
+    def ranked(self, kind: str | None = None) -> list[tuple[str, E]]:
+        """Return the entries of a kind, or all, the best first."""
+        chosen = [(name, entry) for name, entry in self.entries.items() if kind in {None, entry.kind}]
+        return sorted(chosen, key=lambda item: (item[1].order, item[0]))
+
+    def best(self, kind: str) -> tuple[str, E] | None:
+        """Return the best entry of a kind, or None."""
+        return next(iter(self.ranked(kind)), None)
+
+
+class DataSet(BaseModel):
+    """The data that was learned from; families add its sizes."""
+
+    format: str
+    path: str
+    digest: str
+
+
+class Metrics(BaseModel, Generic[E]):
+    """What a page uses of ``metrics.json``."""
+
+    data: DataSet
+    seed: int
+    champion: str
+    splits: dict[str, Split[E]]
+
+
+def surest_mistakes(verdicts: pd.DataFrame, name: str, most: int) -> pd.DataFrame:
+    """Return the wrong verdicts that a model was surest of, the surest first, once for every `name`.
+
+    How far a probability lies from its threshold counts as a share of how far it could.
+
+    Parameters
+    ----------
+    verdicts : DataFrame
+        One model's held-out verdicts: ``verdict, status, probability, threshold``.
+    name : str
+        The column that names what was judged.
+    most : int
+        How many to return.
+    """
+    wrong = verdicts[verdicts["verdict"] != verdicts["status"]].drop_duplicates(name)
+    probability, threshold = wrong["probability"], wrong["threshold"]
+    room = np.maximum(np.where(probability >= threshold, 1 - threshold, threshold), 1e-9)
+    ranked = wrong.assign(sure=np.abs(probability - threshold) / room)
+    return ranked.sort_values(["sure", name], ascending=[False, True]).head(most)
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """How many verdicts are right and wrong; ``fail`` is the positive class."""
+
+    caught: int
+    missed: int
+    false_alarms: int
+    cleared: int
+
+    @classmethod
+    def of(cls, verdicts: pd.DataFrame) -> Confusion:
+        """Count the verdicts of one entry."""
+        failed, called = verdicts["status"] == "fail", verdicts["verdict"] == "fail"
+        counts = (failed & called, failed & ~called, ~failed & called, ~failed & ~called)
+        return cls(*(int(count.sum()) for count in counts))
+
+    @property
+    def fails(self) -> int:
+        """How many comparisons people labelled ``fail``."""
+        return self.caught + self.missed
+
+    @property
+    def passes(self) -> int:
+        """How many comparisons people labelled ``pass``."""
+        return self.false_alarms + self.cleared
+
+    @property
+    def precision(self) -> float:
+        """Which share of the ``fail`` verdicts is right; not a number if there are none."""
+        called = self.caught + self.false_alarms
+        return self.caught / called if called else float("nan")
+
+    @property
+    def recall(self) -> float:
+        """Which share of the fails is caught; not a number if there are none."""
+        return self.caught / self.fails if self.fails else float("nan")
+
+    def told(self, champion: str, fail: str, passes: str) -> str:
+        """Say how often `champion` errs, where a ``fail`` and the passes bear these names."""
+        missed = percent(self.missed / self.fails) if self.fails else "none to miss"
+        alarms = percent(self.false_alarms / self.passes) if self.passes else "none to raise"
+        return (
+            f"{champion} misses {self.missed:,} of {counted(self.fails, fail)} ({missed}) and "
+            f"raises {counted(self.false_alarms, 'false alarm')} in {passes} ({alarms})."
+        )

@@ -1,0 +1,110 @@
+"""Tables as text, in which names from files are shown as they are: no markup, no control characters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from data.errors import visible
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+#: Columns of a table that does not go to a terminal.
+WIDTH = 180
+
+
+def tabulated(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    numbers: Collection[str] = (),
+    caption: str | None = None,
+) -> str:
+    """Return a table as `printed` does, a cell a column.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        Their headings.
+    rows : iterable of sequence of str
+    numbers : collection of str
+        The columns that are flush right.
+    caption : str, optional
+    """
+    from rich.table import Table
+
+    table = Table(caption=None if caption is None else shown(caption))
+    for name in columns:
+        table.add_column(shown(name), justify="right" if name in numbers else "left")
+    for row in rows:
+        table.add_row(*map(shown, row))
+    return printed(table)
+
+
+def shown(text: str, style: str = "") -> Text:
+    """Return text for a cell, a heading or a caption."""
+    from rich.text import Text
+
+    return Text(visible(" ".join(text.split())), style=style)
+
+
+def printed(table: Table) -> str:
+    """Return `table` for a file or a pipe: wide, without colours."""
+    from io import StringIO
+
+    from rich.console import Console
+
+    text = StringIO()
+    Console(file=text, width=WIDTH).print(table)
+    return text.getvalue()
+
+
+#: Words of letters and numbers with the signs of a sentence, which no dialect of Markdown gives a meaning.
+_PLAIN = re.compile(
+    r"""[("']*[^\W_]*(?:[.,:+/'\u2019\u2212\u2013\u00b1-][^\W_]+)*%?[)"',.;:%?]*|->|\u2192|\u2026|[+\u2212\u2013-]"""
+)
+#: What links itself: addresses, hosts, numbers of issues and tickets, commits.
+_LINKED = re.compile(
+    r"//|www\.|[^\W\d_]\.[^\W\d_]{2}|[^\W\d_]\d*-\d|%\d|(?<![^\W_])[0-9a-f]{7,40}(?![^\W_])|^xn--|:[^\W_]+:",
+    re.IGNORECASE,
+)
+#: What starts a list or a rule where a line starts with it.
+_START = re.compile(r"[-+\u2212\u2013]$|\d+[.)]$")
+
+
+def prose(text: str) -> str:
+    """Return one line of Markdown that reads as `text`: words that mean more to Markdown become code.
+
+    Parameters
+    ----------
+    text : str
+        Plain text, names from files in it.
+    """
+    words = visible(" ".join(text.split())).split(" ")
+    plain = [_is_plain(word, first=not place) for place, word in enumerate(words)]
+    parts = (
+        (is_plain, " ".join(word for _, word in group))
+        for is_plain, group in groupby(zip(plain, words, strict=True), key=lambda one: one[0])
+    )
+    return " ".join(part.replace("->", "-&gt;") if is_plain else _code(part) for is_plain, part in parts)
+
+
+def cell(text: str) -> str:
+    """Return `text` as `prose` for a cell of a table, whose rows are divided before anything else is read."""
+    return prose(text).replace("|", "\\|")
+
+
+def _is_plain(word: str, *, first: bool) -> bool:
+    return bool(_PLAIN.fullmatch(word)) and not _LINKED.search(word) and not (first and _START.match(word))
+
+
+def _code(text: str) -> str:
+    """Return code that shows `text`: its fence is longer than any run of backticks in it."""
+    text, end = re.fullmatch(r"(.+?)([).,;:]*)", text).groups()  # type: ignore[union-attr]
+    fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
+    space = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{space}{text}{space}{fence}{end}"

@@ -1,0 +1,499 @@
+"""What of a run tells how far it got: the work that it did, or only the time that it had."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import ndtr
+
+#: Natures closer than this mean square of logarithms, or than so many times their noise, are of one phase.
+_SAME, _TIMES = 0.01, 9.0
+#: Of neighbours, a share that surely lies within one phase.
+_WITHIN = 0.3
+
+
+@dataclass(frozen=True)
+class Returned:
+    """How often a phase was seen again.
+
+    Attributes
+    ----------
+    stretches : int
+        Blocks in a row that are of one phase.
+    times : int
+        How many of them are like an earlier one.
+    """
+
+    stretches: int
+    times: int
+
+    @classmethod
+    def of(cls, natures: Floats) -> Returned:
+        """Look at what blocks were like, in order."""
+        least = max(_SAME, _TIMES * cls.noise(natures))
+        changes = np.flatnonzero((np.diff(natures, axis=0) ** 2).mean(axis=1) > least) + 1
+        parts = [part for part in np.split(natures, changes) if len(part) > 1] or [natures]
+        means = np.array([part.mean(axis=0) for part in parts])
+        apart = ((means[:, None] - means) ** 2).mean(axis=2)
+        return cls(len(parts), sum(bool((apart[i, : i - 1] < least).any()) for i in range(2, len(parts))))
+
+    @staticmethod
+    def noise(natures: Floats) -> float:
+        """Return the mean square by which neighbours of one phase differ."""
+        differ = (np.diff(natures, axis=0) ** 2).mean(axis=1)
+        return float(np.quantile(differ, _WITHIN)) if len(differ) else 0.0
+
+
+#: Blocks that what was seen is divided into at most, and the rest; intervals that a block has at least.
+SEEN, REST, FEWEST = 24, 64, 2
+#: Works that differ by less are the same work: runs of one program retire nearly the same instructions.
+SAME = 0.01
+#: Works of whole runs that differ by less are still of the same task: threads that wait for each other spin.
+NEARLY = 0.05
+#: Runs that were sampled for the same time differ by less.
+_SAMPLED = 0.02
+#: A run alone that lasts so much longer than what was sampled together was not sampled for the same time.
+LONGER = 1.1
+#: A rate or share below this part of the usual one is told no lower.
+_LEAST = 1e-3
+
+
+@dataclass(frozen=True)
+class WorkCourse:
+    """How a run went on.
+
+    Attributes
+    ----------
+    ends : ndarray of shape (n_intervals,)
+        The end of each interval, in seconds since the start.
+    work : ndarray of shape (n_intervals,)
+        Of each interval, such as instructions retired.
+    nature : ndarray of shape (n_intervals, n_events)
+        What else was counted, such as cycles and cache misses, which tells phases from each other.
+    """
+
+    ends: Floats
+    work: Floats
+    nature: Floats
+
+    @property
+    def seconds(self) -> float:
+        """How long it was sampled."""
+        return float(self.ends[-1])
+
+    @property
+    def total(self) -> float:
+        """All work."""
+        return float(self.work.sum())
+
+    def done(self, seconds: Floats) -> Floats:
+        """Return the work done until some seconds."""
+        return np.asarray(np.interp(seconds, _from_zero(self.ends), _from_zero(self.work.cumsum())))
+
+    def reached(self, work: Floats) -> Floats:
+        """Return when so much work was done; of a wait without work, its end."""
+        done = _from_zero(self.work.cumsum())
+        # a wait takes a trifle of work, or its time would belong to nobody
+        done += np.linspace(0, 1e-9 * max(done[-1], 1.0), len(done))
+        return np.asarray(np.interp(work, done, _from_zero(self.ends)))
+
+    def natures(self, edges: Floats) -> Floats:
+        """Return the logarithms of the rate of work, and of events per work, between `edges` in seconds.
+
+        Returns
+        -------
+        ndarray of shape (n_edges - 1, 1 + n_events)
+        """
+        counts = np.column_stack([self.work, self.nature])
+        sums = np.column_stack(
+            [np.interp(edges, _from_zero(self.ends), _from_zero(one.cumsum())) for one in counts.T]
+        )
+        within = np.diff(sums, axis=0)
+        usual = np.maximum(within.sum(axis=0) / (edges[-1] - edges[0]), 1e-300)
+        rates = within / np.diff(edges)[:, None] / usual
+        logs = np.log(np.maximum(rates, _LEAST))
+        logs[:, 1:] -= logs[:, :1]
+        return np.asarray(logs)
+
+
+@dataclass(frozen=True)
+class AlignedRuns:
+    """A task alone and beside others, up to the same work.
+
+    Attributes
+    ----------
+    solo, corun : ndarray of shape (n_blocks,)
+        Seconds that the same blocks of work took alone, and together.
+    natures : ndarray of shape (n_blocks + n_rest, n_kinds)
+        What the blocks were like alone: those that were seen together, then the rest.
+    rest : ndarray of shape (n_rest,)
+        Seconds alone of the blocks that nobody has seen together yet; none where the run alone ends there.
+    whole : bool
+        Whether nothing is unknown beyond them.
+    """
+
+    solo: Floats
+    corun: Floats
+    natures: Floats
+    rest: Floats
+    whole: bool
+
+    @property
+    def seen(self) -> float:
+        """Seconds alone of what was seen together."""
+        return float(self.solo.sum())
+
+
+def beside(solo: WorkCourse, corun: WorkCourse, *, whole: bool, ended: bool = False) -> AlignedRuns:
+    """Lay two runs beside each other by work.
+
+    Parameters
+    ----------
+    solo, corun : WorkCourse
+        The same task alone and beside others; its total work is above 0.
+    whole : bool
+        Whether the run alone is all of the task's work, not only its beginning.
+    ended : bool
+        Whether that together has ended, too.
+    """
+    both = ended or (whole and abs(corun.total / solo.total - 1) < SAME)
+    common = min(solo.total, corun.total)
+    until = solo.seconds if both else float(solo.reached(np.array([common]))[0])
+    seen = np.linspace(0, until, _blocks(min(int((solo.ends <= until).sum()), len(corun.ends)), SEEN) + 1)
+    rest = np.linspace(until, solo.seconds, _blocks(int((solo.ends > until).sum()), REST) + 1)
+    if not whole or solo.seconds - until < SAME * solo.seconds:
+        rest = rest[:1]
+    work = solo.done(seen)
+    together = corun.reached(work * (corun.total / solo.total if both else 1.0))
+    if both:
+        together[-1] = corun.seconds
+    edges = np.concatenate([seen, rest[1:]])
+    least = 1e-6 * until / len(seen)
+    return AlignedRuns(
+        np.diff(seen), np.maximum(np.diff(together), least), solo.natures(edges), np.diff(rest), whole
+    )
+
+
+def is_longer(solo: WorkCourse, corun: WorkCourse) -> bool:
+    """Guess whether the run alone is a whole one: it was not sampled for the same time as that together."""
+    return solo.seconds > LONGER * corun.seconds
+
+
+def have_ended(solo: WorkCourse, corun: WorkCourse) -> bool:
+    """Guess whether both are whole runs: they did nearly the same work, though not in the same time."""
+    same = abs(corun.total / solo.total - 1) < NEARLY
+    return same and abs(corun.seconds / solo.seconds - 1) > _SAMPLED
+
+
+def _blocks(intervals: int, most: int) -> int:
+    return int(np.clip(intervals // FEWEST, 1, most))
+
+
+def _from_zero(values: Floats) -> Floats:
+    return np.concatenate([[0.0], values])
+
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class SlowdownPrior:
+    """Which sizes are believed in, before anything is seen; found on simulated runs (`benchmarks.progress`).
+
+    Attributes
+    ----------
+    scales : tuple of float
+        Of slow-downs, as logarithms; each is believed in `shrinkage` times as much as the next.
+    shrinkage : float
+    mean, common, own : float
+        The mean slow-down, the deviation that all blocks have in common, and that of blocks of one nature, in
+        scales.
+    alike : tuple of float
+        Root mean square difference of the logarithms of rates below which natures count as alike.
+    neighbours : tuple of float
+        Shares of the variance of `own` that neighbours in time have in common, and not those of one nature.
+    lengths : tuple of float
+        For how long neighbours have it, as a share of the run.
+    again : float
+        How alike blocks are of which nothing is known.
+    longer : tuple of float
+        How much longer the whole run is than what was seen of it, where the run alone is only a beginning.
+    new, returning : float
+        The odds that what is unknown is new, not what was seen again: each phase that came back divides them.
+    blurred : float
+        How much noise of natures is added to `alike`, as a multiple of what was found.
+    """
+
+    scales: tuple[float, ...] = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
+    shrinkage: float = 0.4
+    mean: float = 1.3
+    common: float = 0.65
+    own: float = 0.9
+    alike: tuple[float, ...] = (0.04, 0.12)
+    neighbours: tuple[float, ...] = (0.003, 0.08)
+    lengths: tuple[float, ...] = (0.03, 0.15)
+    again: float = 0.3
+    longer: tuple[float, ...] = (1.3, 2.5, 5.0, 10.0)
+    new: float = 8.0
+    returning: float = 6.0
+    blurred: float = 4.0
+
+    def anew(self, returned: int) -> float:
+        """Return the chance that the rest is new, where so many phases came back."""
+        return self.new / (self.new + self.returning**returned)
+
+
+PRIOR = SlowdownPrior()
+#: Blocks that stand for a rest of which nothing is known.
+_UNKNOWN = 12
+#: The least noise of the logarithm of a block's slow-down.
+_NOISE = 2e-3
+#: Blocks below which noise cannot be told, and what it is then taken to be.
+_FEW, _UNTOLD = 4, 0.01
+#: The median of the square of a standard normal number.
+_MEDIAN = 0.455
+
+
+@dataclass(frozen=True)
+class Guesses:
+    """The impact of the whole run, under one belief each.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n_guesses,)
+        The logarithm of how much each is believed in.
+    means, variances : ndarray of shape (n_guesses,)
+        Of the logarithm of the impact.
+    """
+
+    weights: Floats
+    means: Floats
+    variances: Floats
+
+    def weighed(self, chance: float, variance: float = 0.0) -> Guesses:
+        """Return them believed in with a chance, and wider by a variance."""
+        return Guesses(self.weights + np.log(chance), self.means, self.variances + variance)
+
+    @classmethod
+    def joined(cls, parts: Iterable[Guesses]) -> Guesses:
+        """Put several into one."""
+        columns = zip(*((one.weights, one.means, one.variances) for one in parts), strict=True)
+        return cls(*map(np.concatenate, columns))
+
+
+def guesses(runs: AlignedRuns, prior: SlowdownPrior = PRIOR) -> Guesses:
+    """Return what each belief says of the impact of the whole run."""
+    return Guesses.joined(_each(runs, prior))
+
+
+def _each(runs: AlignedRuns, prior: SlowdownPrior) -> Iterator[Guesses]:
+    seen = runs.natures[: len(runs.solo)]
+    if runs.whole:
+        yield from _guessed(runs, runs.rest, runs.natures, prior)
+        return
+    returned = Returned.of(seen)
+    anew = prior.anew(returned.times)
+    for longer in prior.longer:
+        blocks = np.full(_UNKNOWN, (longer - 1) * runs.seen / _UNKNOWN)
+        for guess in _guessed(runs, blocks, seen, prior):
+            yield guess.weighed(anew)
+        mixed = _mixed(runs, returned.stretches) * (1 - 1 / longer) ** 2
+        for guess in _guessed(runs, (longer - 1) * runs.solo, np.concatenate([seen, seen]), prior):
+            yield guess.weighed(1 - anew, mixed)
+
+
+def _guessed(runs: AlignedRuns, rest: Floats, known: Floats, prior: SlowdownPrior) -> Iterator[Guesses]:
+    """Yield what is believed where the rest lasts so long, and the first blocks have these natures."""
+    seen = len(runs.solo)
+    apart = ((known[:, None] - known) ** 2).mean(axis=2)
+    noise = Returned.noise(known[:seen]) * prior.blurred
+    for alike, length in product(prior.alike, prior.lengths):
+        near = _near(runs.solo, rest, length)
+        same = prior.again + (1 - prior.again) * near
+        # what is unknown has little in common with what was seen, and is like its own neighbours
+        same[:seen, seen:] = same[seen:, :seen] = prior.again
+        same[: len(known), : len(known)] = np.exp(-apart / (2 * (alike**2 + noise)))
+        for share in prior.neighbours:
+            yield _scaled(runs, rest, (1 - share) * same + share * near, prior)
+
+
+def _mixed(runs: AlignedRuns, stretches: int) -> float:
+    """Return the variance of the logarithm of a rest that has the same phases, in other shares."""
+    ratios = np.log(runs.corun / runs.solo)
+    mean = np.average(ratios, weights=runs.solo)
+    between = np.average((ratios - mean) ** 2, weights=runs.solo) - _noise(ratios)
+    return float(max(between, 0.0)) / stretches
+
+
+def _near(solo: Floats, rest: Floats, length: float) -> Floats:
+    """Return how blocks correlate by their distance in time; `length` is a share of the run."""
+    lasts = np.concatenate([solo, rest])
+    middles = lasts.cumsum() - lasts / 2
+    return np.asarray(np.exp(-np.abs(middles[:, None] - middles) / (length * lasts.sum())))
+
+
+def _scaled(runs: AlignedRuns, rest: Floats, own: Floats, prior: SlowdownPrior) -> Guesses:
+    """Return what is believed for each scale, where blocks have so much of their own in common."""
+    seen, scales = len(runs.solo), np.array(prior.scales)
+    ratios = np.log(runs.corun / runs.solo)
+    noise = _noise(ratios)
+    kernel = prior.common**2 + prior.own**2 * own
+    values, vectors = np.linalg.eigh(kernel[:seen, :seen])
+    variances = scales[:, None] ** 2 * np.maximum(values, 0) + noise
+    means = prior.mean * scales
+    turned = (ratios - means[:, None]) @ vectors
+    weights = -0.5 * (turned**2 / variances + np.log(variances)).sum(axis=1)
+    weights -= np.arange(len(scales)) * np.log(prior.shrinkage)
+    if not len(rest):
+        impact = np.log(runs.corun.sum() / runs.seen)
+        return Guesses(weights, np.full(len(scales), impact), np.zeros(len(scales)))
+    across = kernel[seen:, :seen] @ vectors
+    squared = scales[:, None] ** 2
+    expected = means[:, None] + squared * (turned / variances) @ across.T
+    explained = squared[..., None] * ((across / variances[:, None, :]) @ across.T)
+    left = squared[..., None] * (kernel[seen:, seen:] - explained)
+    return Guesses(weights, *_summed(runs, rest, expected, left))
+
+
+def _summed(runs: AlignedRuns, rest: Floats, expected: Floats, left: Floats) -> tuple[Floats, Floats]:
+    """Return mean and variance of the logarithm of the impact: what is seen, and lognormal blocks."""
+    own = np.diagonal(left, axis1=1, axis2=2)
+    blocks = rest * np.exp(expected + own / 2)
+    whole = runs.seen + rest.sum()
+    means = (runs.corun.sum() + blocks.sum(axis=1)) / whole
+    variances = (blocks * (np.expm1(left) @ blocks[..., None])[..., 0]).sum(axis=1) / whole**2
+    spreads = np.log1p(np.maximum(variances, 0) / means**2)
+    return np.log(means) - spreads / 2, spreads
+
+
+def _noise(ratios: Floats) -> float:
+    """Return the variance of a block's noise, from what most neighbours differ by: few change the phase."""
+    if len(ratios) < _FEW:
+        return _UNTOLD**2
+    differs = float(np.median(np.diff(ratios) ** 2)) / _MEDIAN / 2
+    return max(differs, _NOISE**2)
+
+
+#: What repeats itself no better: the standard deviation of the logarithm of a whole run's time.
+REPEATS = 0.004
+#: How often a model's opinion is worth nothing, and how far apart such opinions lie, as logarithms.
+WRONG, _ANYWHERE = 0.1, 1.0
+
+
+@dataclass(frozen=True)
+class ImpactBelief:
+    """Normal distributions of the logarithm of an impact, and how much each is believed in.
+
+    Attributes
+    ----------
+    weights, means, deviations : ndarray of shape (n_guesses,)
+    """
+
+    weights: Floats
+    means: Floats
+    deviations: Floats
+
+    def quantile(self, share: float) -> float:
+        """Return what so large a share of impacts is below, as a logarithm."""
+        lowest = (self.means - 9 * self.deviations).min()
+        highest = (self.means + 9 * self.deviations).max()
+
+        def beyond(at: float) -> float:
+            return float(self.weights @ ndtr((at - self.means) / self.deviations) - share)
+
+        return float(brentq(beyond, lowest, highest, xtol=1e-7))
+
+    def hidden(self, other: ImpactBelief) -> ImpactBelief:
+        """Return the sum with another, which is independent of it."""
+        weights = np.outer(self.weights, other.weights).ravel()
+        means = np.add.outer(self.means, other.means).ravel()
+        deviations = np.sqrt(np.add.outer(self.deviations**2, other.deviations**2)).ravel()
+        return ImpactBelief(weights, means, deviations)
+
+    def with_opinion(self, mean: float, deviation: float) -> ImpactBelief:
+        """Return what is believed after an independent opinion, itself a normal distribution.
+
+        It is worth nothing with a chance of `WRONG`: one far from all that is believed sways nothing.
+        """
+        both = self.deviations**2 + deviation**2
+        likely = np.exp(-0.5 * (self.means - mean) ** 2 / both) / np.sqrt(2 * np.pi * both)
+        swayed = (1 - WRONG) * self.weights * likely
+        weights = np.concatenate([swayed, WRONG / _ANYWHERE * self.weights])
+        means = (self.means * deviation**2 + mean * self.deviations**2) / both
+        return ImpactBelief(
+            weights / weights.sum(),
+            np.concatenate([means, self.means]),
+            np.concatenate([self.deviations * deviation / np.sqrt(both), self.deviations]),
+        )
+
+    @classmethod
+    def known(cls, impact: float) -> ImpactBelief:
+        """Return what is believed of an impact that was measured to the end."""
+        return cls(np.ones(1), np.log([impact]), np.array([REPEATS]))
+
+
+def believed(runs: AlignedRuns, prior: SlowdownPrior = PRIOR) -> ImpactBelief:
+    """Return what is believed of the impact of the whole run."""
+    found = guesses(runs, prior)
+    weights = np.exp(found.weights - found.weights.max())
+    return ImpactBelief(weights / weights.sum(), found.means, np.sqrt(found.variances + REPEATS**2))
+
+
+#: Events that the same work counts alike, however long it takes; the best first.
+WORK = (
+    *("instructions", "branch-instructions", "L1-dcache-stores", "L1-dcache-loads", "dTLB-loads"),
+    "dTLB-stores",
+)
+#: Events that tell phases from each other, beside the rate of work.
+NATURE = (
+    *("cpu-cycles", "cache-misses", "cache-references", "LLC-loads", "LLC-load-misses", "branch-misses"),
+    *("L1-dcache-load-misses", "dTLB-load-misses", "stalled-cycles-backend", "task-clock"),
+)
+
+
+@dataclass(frozen=True)
+class ProgressKind:
+    """What progress is told by.
+
+    Attributes
+    ----------
+    event : str
+    hides : ImpactBelief or None
+        What the event does not show of a slow-down, on the scale of log impact: of cycles that more of them
+        are needed for the same work, of time on a processor that its clock is slower, too. None: nothing.
+    says : str
+        That in a sentence; empty where nothing is hidden.
+    """
+
+    event: str
+    hides: ImpactBelief | None = None
+    says: str = ""
+
+
+def _hidden(*beliefs: tuple[float, float, float]) -> ImpactBelief:
+    return ImpactBelief(*map(np.array, zip(*beliefs, strict=True)))
+
+
+#: Most co-runs cost little that such events don't show, one in eight a good deal. Of time: as found in every
+#: other one of the shipped tasks (`benchmarks.progress` reports the rest); of cycles: that without the clock.
+_CYCLES = _hidden((0.6, 0.004, 0.01), (0.28, 0.015, 0.03), (0.12, 0.12, 0.09))
+_TIME = _hidden((0.6, 0.004, 0.012), (0.28, 0.015, 0.035), (0.12, 0.13, 0.1))
+CLOCKS = (
+    ProgressKind(
+        "cpu-cycles", _CYCLES, "cycles don't show how many more of them the same work takes together"
+    ),
+    ProgressKind("ref-cycles", _TIME, "reference cycles show only the share of the processor that it got"),
+    ProgressKind("task-clock", _TIME, "task-clock shows only the share of the processor that it got"),
+    ProgressKind("cpu-clock", _TIME, "cpu-clock shows only the share of the processor that it got"),
+)
+KINDS = (*map(ProgressKind, WORK), *CLOCKS)
+
+
+def kind(counted: Collection[str]) -> ProgressKind | None:
+    """Return the best that both runs counted; None if none of it was."""
+    return next((one for one in KINDS if one.event in counted), None)

@@ -1,1 +1,0 @@
-"""Impact without training: fixed work means that the same instructions are retired, alone and together."""

@@ -1,0 +1,256 @@
+"""Boosted trees without their pipeline: arrays prepare what XGBoost answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from itertools import combinations
+from math import comb
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from training.estimators.answering import Floats, Unit
+from training.estimators.preparation import Preparation
+
+Single = NDArray[np.float32]
+Whole = NDArray[np.intp]
+#: A part has so many nodes at most: what they say is one byte.
+_NODES = 8
+#: A part is what lies so many levels above the deepest leaves, and the nodes that lead there.
+_LEVELS = 3
+#: Rows that are looked up at once, so that what is looked up stays in the cache.
+_ROWS = 4096
+#: Of fewer rows all parts are looked up at once.
+_FEW = 256
+
+
+#: Feature, threshold, and whether it sends a gap left.
+_Node = tuple[int, float, bool]
+#: One that sends nobody left.
+_NOBODY: _Node = (0, -np.inf, False)
+
+
+class _Leaf(NamedTuple):
+    """A leaf: its value, and of every feature on its path which of a part's nodes ask for it.
+
+    Attributes
+    ----------
+    asks : dict
+        By feature: the nodes (their place in the part, and whether they send left), and the share of
+        training rows that they let pass.
+    """
+
+    part: int
+    value: float
+    asks: dict[int, tuple[list[tuple[int, bool]], float]]
+
+
+@dataclass(frozen=True)
+class Attributions:
+    """What trees attribute to the features of a row, by what their nodes say.
+
+    Attributes
+    ----------
+    features, thresholds, gaps : ndarray of shape (n_parts, 8)
+        A node's feature and threshold, below which it sends left, and whether it does with a gap.
+    parts, owners : ndarray of shape (n_entries,)
+        The part that an entry belongs to, ascending, and its feature.
+    table : ndarray of shape (n_entries, 256)
+        What is attributed, by what the nodes of the part say: node ``i`` is bit ``i``.
+    """
+
+    features: Whole
+    thresholds: Single
+    gaps: NDArray[np.bool_]
+    parts: Whole
+    owners: Whole
+    table: Floats
+
+    @classmethod
+    def of(cls, booster: Any) -> Self | None:
+        """Look at all answers of XGBoost's trees; None if there are too many, or other things than trees."""
+        model = json.loads(booster.save_raw("json"))["learner"]["gradient_booster"]
+        if model["name"] != "gbtree":
+            return None
+        nodes, leaves = list[list[_Node]](), list[_Leaf]()
+        for tree in model["model"]["trees"]:
+            for own, below in _parts(tree):
+                if len(own) > _NODES:
+                    return None
+                leaves += [leaf._replace(part=len(nodes)) for leaf in below]
+                nodes.append(own)
+        padded = [one for own in nodes for one in (*own, *[_NOBODY] * (_NODES - len(own)))]
+        of_each: list[Any] = [*zip(*padded, strict=True)]
+        features, thresholds, gaps = (
+            np.array(values, kind).reshape(-1, _NODES)
+            for values, kind in zip(of_each, (np.intp, np.float32, bool), strict=True)
+        )
+        return cls(features, thresholds, gaps, *_table(leaves))
+
+    def contributions(self, rows: Single) -> Floats:
+        """Return what is attributed to every feature, in log-odds, shape (n_rows, n_features)."""
+        found = np.empty(rows.shape)
+        for start in range(0, len(rows), _ROWS):
+            part = rows[start : start + _ROWS]
+            found[start : start + _ROWS] = self._of_few(part) if len(part) <= _FEW else self._of_many(part)
+        return found
+
+    def _of_few(self, rows: Single) -> Floats:
+        values = rows[:, self.features]
+        left = (values < self.thresholds) | (np.isnan(values) & self.gaps)
+        said = np.packbits(left, axis=2, bitorder="little")[:, self.parts, 0]
+        told = self.table[np.arange(len(self.parts)), said]
+        cells = np.arange(len(rows))[:, None] * rows.shape[1] + self.owners
+        return np.asarray(np.bincount(cells.ravel(), told.ravel(), rows.size).reshape(rows.shape), np.float64)
+
+    def _of_many(self, rows: Single) -> Floats:
+        """Return the same, to the last digit: what is added is added in the same order."""
+        columns, found = np.ascontiguousarray(rows.T), np.zeros(rows.shape[::-1])
+        gaps = np.isnan(columns)
+        entries = np.searchsorted(self.parts, np.arange(len(self.features) + 1))
+        for part, (features, thresholds) in enumerate(zip(self.features, self.thresholds, strict=True)):
+            said = np.zeros(len(rows), np.uint8)
+            for bit in np.flatnonzero(thresholds != -np.inf):
+                left = columns[features[bit]] < thresholds[bit]
+                if self.gaps[part, bit]:
+                    left |= gaps[features[bit]]
+                said |= left.view(np.uint8) << np.uint8(bit)
+            place = said.astype(np.intp)
+            for entry in range(entries[part], entries[part + 1]):
+                found[self.owners[entry]] += self.table[entry].take(place)
+        return found.T
+
+
+def _parts(tree: dict[str, Any]) -> Iterator[tuple[list[_Node], list[_Leaf]]]:
+    """Divide a tree: yield the nodes of every part, and its leaves."""
+    depth = _depth(tree, 0)
+
+    def grown(node: int, above: list[tuple[int, bool]]) -> Iterator[tuple[list[int], list[Any]]]:
+        """Yield the inner nodes of every part, and the paths to its leaves."""
+        if tree["left_children"][node] < 0:
+            yield [], [(node, above)]
+            return
+        sides = [
+            [*grown(tree[side][node], [*above, (node, left)])]
+            for side, left in (("left_children", True), ("right_children", False))
+        ]
+        if len(above) < depth - _LEVELS:
+            yield from (([node, *own], paths) for side in sides for own, paths in side)
+            return
+        (left_nodes, left_paths), (right_nodes, right_paths) = (side[0] for side in sides)
+        yield [node, *left_nodes, *right_nodes], left_paths + right_paths
+
+    for inner, paths in grown(0, []):
+        place = {node: at for at, node in enumerate(inner)}
+        own = [
+            (tree["split_indices"][node], tree["split_conditions"][node], bool(tree["default_left"][node]))
+            for node in inner
+        ]
+        yield own, [_leaf(tree, leaf, above, place) for leaf, above in paths]
+
+
+def _depth(tree: dict[str, Any], node: int) -> int:
+    children = tree["left_children"][node], tree["right_children"][node]
+    return 0 if children[0] < 0 else 1 + max(_depth(tree, child) for child in children)
+
+
+def _leaf(tree: dict[str, Any], leaf: int, above: list[tuple[int, bool]], place: dict[int, int]) -> _Leaf:
+    asks: dict[int, tuple[list[tuple[int, bool]], float]] = {}
+    path = [*(node for node, _ in above), leaf]
+    for (node, left), below in zip(above, path[1:], strict=True):
+        feature = tree["split_indices"][node]
+        known, share = asks.get(feature, ([], 1.0))
+        passed = tree["sum_hessian"][below] / tree["sum_hessian"][node]
+        asks[feature] = ([*known, (place[node], left)], share * passed)
+    return _Leaf(0, tree["split_conditions"][leaf], asks)
+
+
+def _table(leaves: list[_Leaf]) -> tuple[Whole, Whole, Floats]:
+    """Return the entries of all leaves: their parts, their features, and what is attributed."""
+    players = max((len(leaf.asks) for leaf in leaves), default=0)
+    said = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").T.astype(bool)
+    passes = np.ones((players, len(leaves), 256))
+    shares, owners = np.ones((players, len(leaves), 1)), np.full((players, len(leaves)), -1)
+    for at, leaf in enumerate(leaves):
+        for player, (feature, (nodes, share)) in enumerate(leaf.asks.items()):
+            passes[player, at] = np.all([said[node] == left for node, left in nodes], axis=0)
+            shares[player, at], owners[player, at] = share, feature
+    values = np.array([leaf.value for leaf in leaves])[:, None]
+    found = np.array([values * _shapley(passes, shares, player) for player in range(players)])
+    parts = np.broadcast_to([leaf.part for leaf in leaves], owners.shape)
+    known = owners >= 0
+    keys, entry = np.unique(np.column_stack((parts[known], owners[known])), axis=0, return_inverse=True)
+    table = np.zeros((len(keys), 256))
+    np.add.at(table, entry.ravel(), found[known])
+    return keys[:, 0], keys[:, 1], table
+
+
+def _shapley(passes: Floats, shares: Floats, player: int) -> Floats:
+    """Return the Shapley value of one player: a product of what is known of some, and of shares of others.
+
+    Who asks for nothing passes always, which changes nothing for the others.
+    """
+    others = [one for one in range(len(passes)) if one != player]
+    total = np.zeros(passes.shape[1:])
+    for size in range(len(others) + 1):
+        for known in combinations(others, size):
+            parts = [passes[one] if one in known else shares[one] for one in others]
+            total += reduce(np.multiply, parts, 1.0) / comb(len(others), size)
+    return np.asarray(total * (passes[player] - shares[player]) / len(passes))
+
+
+@dataclass(frozen=True)
+class Boosted(Preparation):
+    """XGBoost's own trees.
+
+    Attributes
+    ----------
+    booster : Booster
+    """
+
+    booster: Any
+
+    unit: ClassVar[Unit] = "log-odds"
+
+    def answers(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
+        """Answer; contributions are exact, as XGBoost's own; see `Answering`."""
+        del reference
+        prepared = self.prepared(columns)
+        return self.told_in_odds(self._plain(prepared), self._contributions(prepared), prepared)
+
+    def probability(self, columns: Floats) -> Floats:
+        """Give the probability alone."""
+        prepared = self.prepared(columns)
+        return self.risen(self._plain(prepared), prepared)
+
+    def _plain(self, prepared: Floats) -> Floats:
+        # not by a DMatrix, which takes longer to begin with
+        return np.asarray(self.booster.inplace_predict(prepared), np.float64)
+
+    def _contributions(self, prepared: Floats) -> Floats:
+        if self._attributions is None:
+            return np.asarray(self.booster.predict(_matrix(prepared), pred_contribs=True)[:, :-1], np.float64)
+        return self._attributions.contributions(prepared.astype(np.float32))
+
+    @cached_property
+    def _attributions(self) -> Attributions | None:
+        return Attributions.of(self.booster)
+
+
+def boosted(pipeline: Any) -> Boosted | None:
+    """Take from a fitted pipeline what it answers with; None if that is not XGBoost's."""
+    found = Preparation.of(pipeline)
+    if found is None or not hasattr(found[1], "get_booster"):
+        return None
+    prepared, classifier = found
+    return Boosted(**vars(prepared), booster=classifier.get_booster())
+
+
+def _matrix(prepared: Floats) -> Any:
+    import xgboost
+
+    return xgboost.DMatrix(prepared, nthread=1)

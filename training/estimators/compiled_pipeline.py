@@ -1,0 +1,432 @@
+"""Fitted pipelines as plain arrays: they answer with NumPy alone, and are read in milliseconds.
+
+To import scikit-learn and skops takes longer than to judge. A linear model or a forest needs neither: what
+it learned is a few arrays, which lie beside ``model.skops`` in ``model.npz``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data.errors import InputError
+from data.tables import arrays
+from data.tables.arrays import ArraySpec
+from data.tables.files import digest_of, replacing
+from training.estimators.answering import Floats, Unit
+from training.estimators.one_sided_neighbours import NearVotes
+from training.estimators.preparation import SPECS as PREPARATION
+from training.estimators.preparation import Preparation
+
+Single = NDArray[np.float32]
+Whole = NDArray[np.intp]
+#: What a leaf looks at.
+LEAF = -1
+#: Rows that walk through the trees at once, so that what they look at stays in the cache.
+_ROWS = 512
+SPECS = {
+    "roots": ArraySpec("i", ("trees",)),
+    "feature": ArraySpec("i", ("nodes",)),
+    "threshold": ArraySpec("f", ("nodes",), finite=False),
+    "children": ArraySpec("i", ("nodes", 2)),
+    "value": ArraySpec("f", ("nodes",)),
+}
+
+
+class Tree(NamedTuple):
+    """One tree, whose nodes are numbered by itself; see `Forest`. Children of leaves are anything below 0."""
+
+    feature: Whole
+    threshold: Floats
+    children: Whole
+    value: Floats
+
+    @classmethod
+    def of(cls, tree: Any, value: Floats, first: int = 0) -> Tree:
+        """Take scikit-learn's own arrays; `first` is the column of its first feature."""
+        return cls(
+            np.where(tree.children_left == LEAF, LEAF, tree.feature + first),
+            tree.threshold,
+            np.column_stack([tree.children_right, tree.children_left]),
+            value,
+        )
+
+
+def chained(trees: Sequence[Tree]) -> dict[str, Any]:
+    """Return ``roots, feature, threshold, children, value`` of a `Forest` of these trees."""
+    sizes = np.array([len(tree.feature) for tree in trees])
+    roots = np.cumsum(sizes) - sizes
+    below = [
+        np.where(tree.children < 0, LEAF, tree.children + root)
+        for tree, root in zip(trees, roots, strict=True)
+    ]
+    return {
+        "roots": roots,
+        "feature": np.concatenate([tree.feature for tree in trees]),
+        "threshold": np.concatenate([tree.threshold for tree in trees]),
+        "children": np.concatenate(below),
+        "value": np.concatenate([tree.value for tree in trees]),
+    }
+
+
+class Level(NamedTuple):
+    """One level down: which rows move in some tree, what their nodes look at, and where they come to."""
+
+    part: slice
+    owners: Whole
+    features: Whole
+    children: Whole
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Trees; every child lies after its parent, as scikit-learn and XGBoost number them.
+
+    Attributes
+    ----------
+    roots : ndarray of shape (n_trees,)
+    feature : ndarray of shape (n_nodes,)
+        Which one a node looks at; -1 in a leaf.
+    threshold : ndarray of shape (n_nodes,)
+    children : ndarray of shape (n_nodes, 2)
+        Where values above the threshold go, and where the others go.
+    value : ndarray of shape (n_nodes,)
+        What a leaf answers.
+    """
+
+    roots: Whole
+    feature: Whole
+    threshold: Floats
+    children: Whole
+    value: Floats
+
+    def check(self, features: int) -> None:
+        """Check that a walk stays inside the arrays and comes to an end, with so many features to look at.
+
+        Raises
+        ------
+        ValueError
+            Naming the array, the node and the value that is wrong.
+        """
+        nodes = len(self.feature)
+        _refuse(
+            "roots", self.roots, (self.roots < 0) | (self.roots >= nodes), f"is none of the {nodes} nodes"
+        )
+        outside = (self.feature < LEAF) | (self.feature >= features)
+        _refuse("feature", self.feature, outside, f"is none of the {features} features")
+        inner = (self.feature != LEAF)[:, None]
+        _refuse("children", self.children, inner & (self.children >= nodes), f"is none of the {nodes} nodes")
+        before = inner & (self.children <= np.arange(nodes)[:, None])
+        _refuse("children", self.children, before, "does not lie after its parent")
+
+    def summed(self, rows: Single) -> Floats:
+        """Return the sum of the leaves that a row comes to, shape (n_rows,)."""
+        total = np.full(len(rows), self.of_leaf[self.roots].sum())
+        for step in self.steps(rows):
+            part = total[step.part]
+            part += np.bincount(step.owners, self.of_leaf.take(step.children), minlength=part.size)
+        return total
+
+    @cached_property
+    def of_leaf(self) -> Floats:
+        """What a leaf answers; 0 of any other node."""
+        return np.where(self.feature == LEAF, self.value, 0.0)
+
+    def steps(self, rows: Single) -> Iterator[Level]:
+        """Walk down with all rows in all trees, a level at a time."""
+        children = self.children.reshape(-1)
+        for start in range(0, len(rows), _ROWS):
+            part = slice(start, start + _ROWS)
+            own = rows[part]
+            owners = np.repeat(np.arange(len(own)), len(self.roots))
+            nodes = np.tile(self.roots, len(own))
+            features = self.feature.take(nodes)
+            while len(moving := (features != LEAF).nonzero()[0]):
+                owners, nodes, features = owners.take(moving), nodes.take(moving), features.take(moving)
+                values = own.take(owners * own.shape[1] + features)
+                nodes = children.take(2 * nodes + self.below(values, nodes))
+                yield Level(part, owners, features, nodes)
+                features = self.feature.take(nodes)
+
+    def below(self, values: Single, nodes: Whole) -> NDArray[np.bool_]:
+        """Tell which values are not above the threshold of their node."""
+        return values <= self.threshold.take(nodes)
+
+
+def _refuse(name: str, values: NDArray[Any], wrong: NDArray[np.bool_], why: str) -> None:
+    if wrong.any():
+        place = np.argwhere(wrong)[0]
+        raise ValueError(f"{name}{place.tolist()}={values[tuple(place)]} {why}")
+
+
+#: The file beside ``model.skops``.
+FILE = "model.npz"
+#: Of the file's content; another version is not read.
+VERSION = 3
+
+
+@dataclass(frozen=True)
+class Linear(Preparation):
+    """A logistic regression.
+
+    Attributes
+    ----------
+    coefficients : ndarray of shape (n_features,)
+    intercept : ndarray of shape ()
+    """
+
+    coefficients: Floats
+    intercept: Floats
+
+    unit: ClassVar[Unit] = "log-odds"
+
+    def answers(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
+        """Answer; contributions are coefficient x deviation from the reference; see `Answering`."""
+        prepared = self.prepared(columns)
+        contributions = (prepared - self.prepared(reference)) * self.coefficients
+        return self.told_in_odds(self._plain(prepared), contributions, prepared)
+
+    def probability(self, columns: Floats) -> Floats:
+        """Give the probability alone."""
+        prepared = self.prepared(columns)
+        return self.risen(self._plain(prepared), prepared)
+
+    def _plain(self, prepared: Floats) -> Floats:
+        # not a product of matrices, whose last digit depends on how many rows there are
+        log_odds = (prepared * self.coefficients).sum(axis=1) + self.intercept
+        return np.asarray(np.exp(-np.logaddexp(0.0, -log_odds)))
+
+
+@dataclass(frozen=True)
+class Trees(Forest, Preparation):
+    """A decision tree, a random forest or extra trees.
+
+    The value of a node is the share of ``fail`` in the training vectors that came to it, by weight.
+    """
+
+    unit: ClassVar[Unit] = "probability"
+
+    def __post_init__(self) -> None:
+        """Refuse trees that lead out of the arrays, or nowhere."""
+        super().__post_init__()
+        self.check(len(self.fill))
+        if (self.value < 0).any() or (self.value > 1).any():
+            raise ValueError("value holds what is no share")
+
+    @property
+    def base_rate(self) -> float:
+        """The probability before any feature is looked at: the mean of the roots."""
+        return float(self.value[self.roots].mean())
+
+    def answers(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
+        """Return the mean of the leaves that a row comes to, and how it changes on the way; see `Answering`.
+
+        Every split moves the expected probability from that of its node to that of the child; the
+        difference belongs to the split's feature (Saabas, "Interpreting random forests", 2014). A row sums
+        to its probability - `base_rate`.
+        """
+        del reference
+        answer = np.full(len(columns), self.of_leaf[self.roots].sum())
+        moved = np.zeros(columns.shape)
+        prepared = self.prepared(columns)
+        # scikit-learn compares values of single precision with thresholds of double precision
+        for step in self.steps(prepared.astype(np.float32)):
+            own, part = answer[step.part], moved[step.part]
+            cells = step.owners * columns.shape[1] + step.features
+            own += np.bincount(step.owners, self.of_leaf.take(step.children), minlength=own.size)
+            rises = np.bincount(cells, self._rise.take(step.children), minlength=part.size)
+            part += rises.reshape(part.shape)
+        return self.told(answer / len(self.roots), moved / len(self.roots), prepared)
+
+    def probability(self, columns: Floats) -> Floats:
+        """Give the probability alone."""
+        prepared = self.prepared(columns)
+        return self.risen(self.summed(prepared.astype(np.float32)) / len(self.roots), prepared)
+
+    @cached_property
+    def _rise(self) -> Floats:
+        """By how much the value of every node is above that of its parent."""
+        rise, inner = np.zeros(len(self.value)), (self.feature != LEAF).nonzero()[0]
+        children = self.children[inner]
+        rise[children] = self.value[children] - self.value[inner, None]
+        return rise
+
+
+@dataclass(frozen=True)
+class Neighbours(Preparation):
+    """One-sided nearest neighbours; see `training.estimators.one_sided_neighbours.OneSidedNeighbours`.
+
+    Attributes
+    ----------
+    axes : ndarray of shape (n_features, n_axes)
+    points : ndarray of shape (n_points, n_axes)
+    fails : ndarray of int, shape (n_points,)
+        1 where it failed.
+    k, p, weighted : ndarray of shape ()
+    """
+
+    axes: Floats
+    points: Floats
+    fails: NDArray[np.int64]
+    k: NDArray[np.int64]
+    p: NDArray[np.int64]
+    weighted: NDArray[np.int64]
+
+    unit: ClassVar[Unit] = "probability"
+
+    def answers(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
+        """Answer; contributions divide what the reference does not have; see `Answering`.
+
+        The difference from the reference's probability belongs to the columns that lie on its side of it, by
+        how far they do.
+        """
+        prepared, ordinary = self.prepared(columns), self.prepared(reference[None])
+        share = self._votes.share(np.concatenate([prepared, ordinary]))
+        more = share[:-1] - share[-1]
+        apart = (ordinary - prepared) * self.axes.sum(axis=1) * np.where(more < 0, -1.0, 1.0)[:, None]
+        np.maximum(apart, 0.0, out=apart)
+        whole = apart.sum(axis=1, keepdims=True)
+        np.divide(apart, whole, out=apart, where=whole > 0)
+        apart *= more[:, None]
+        return self.told(share[:-1], apart, prepared)
+
+    def probability(self, columns: Floats) -> Floats:
+        """Give the probability alone."""
+        prepared = self.prepared(columns)
+        return self.risen(self._votes.share(prepared), prepared)
+
+    @cached_property
+    def _votes(self) -> NearVotes:
+        return NearVotes(
+            self.axes,
+            self.points,
+            self.fails == 1,
+            int(self.k),
+            int(self.p),
+            bool(self.weighted),
+        )
+
+
+Frozen = Linear | Trees | Neighbours
+_KINDS: dict[str, type[Frozen]] = {"linear": Linear, "trees": Trees, "neighbours": Neighbours}
+_FEATURES = ArraySpec("f", ("features",))
+_SPECS = {
+    "linear": {**PREPARATION, "coefficients": _FEATURES, "intercept": ArraySpec("f", ())},
+    "trees": {**PREPARATION, **SPECS},
+    "neighbours": {
+        **PREPARATION,
+        "axes": ArraySpec("f", ("features", "axes")),
+        "points": ArraySpec("f", ("points", "axes")),
+        "fails": ArraySpec("i", ("points",)),
+        **dict.fromkeys(("k", "p", "weighted"), ArraySpec("i", ())),
+    },
+}
+#: What every file of arrays begins with: which model it belongs to.
+OWNER = {"version": ArraySpec("i", ()), "model_digest": ArraySpec("U", ())}
+#: Classes of scikit-learn whose trees are frozen.
+_LINEAR = {"LogisticRegression", "SignedLogistic"}
+_OF_TREES = {"DecisionTreeClassifier", "RandomForestClassifier", "ExtraTreesClassifier"}
+
+
+def freeze(pipeline: Any) -> Frozen | None:
+    """Take from a fitted pipeline what it answers with.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+        As `training.estimators.pipelines` builds it: imputer, scaler, perhaps a sampler, classifier of two
+        classes.
+
+    Returns
+    -------
+    Linear, Trees, Neighbours or None
+        None if it is another pipeline, or its classifier is no linear model and has no trees.
+    """
+    found = Preparation.of(pipeline)
+    if found is None:
+        return None
+    prepared, classifier = found
+    preparation, kind = by_name(prepared), type(classifier).__name__
+    if kind in _LINEAR:
+        return Linear(**preparation, coefficients=classifier.coef_[0], intercept=classifier.intercept_[0])
+    if kind in _OF_TREES:
+        return _trees(preparation, [tree.tree_ for tree in getattr(classifier, "estimators_", [classifier])])
+    if kind == "OneSidedNeighbours":
+        votes = classifier.votes
+        return Neighbours(
+            **preparation,
+            axes=votes.axes,
+            points=votes.points,
+            fails=votes.fails.astype(np.int64),
+            k=np.array(votes.k),
+            p=np.array(votes.p),
+            weighted=np.array(int(votes.weighted)),
+        )
+    return None
+
+
+def _trees(preparation: Mapping[str, Any], trees: list[Any]) -> Trees:
+    weights = [tree.value[:, 0, :] for tree in trees]
+    shares = [own[:, 1] / own.sum(axis=1) for own in weights]
+    return Trees(
+        **preparation, **chained([Tree.of(tree, own) for tree, own in zip(trees, shares, strict=True)])
+    )
+
+
+def write(path: Path, frozen: Frozen, model: Path) -> None:
+    """Write `frozen` to `path`, with the SHA-256 of the file `model` that it belongs to."""
+    kind = next(name for name, known in _KINDS.items() if isinstance(frozen, known))
+    write_arrays(path, VERSION, model, {"kind": np.array(kind), **by_name(frozen)})
+
+
+def by_name(frozen: Preparation | Forest) -> dict[str, NDArray[Any]]:
+    """Return the arrays of `frozen`, by name."""
+    return {field.name: np.asarray(getattr(frozen, field.name)) for field in fields(frozen)}
+
+
+def write_arrays(path: Path, version: int, model: Path, content: Mapping[str, Any]) -> None:
+    """Write arrays to `path`, with the SHA-256 of the file `model` that they belong to."""
+    with replacing(path) as temporary:
+        np.savez(temporary, version=version, model_digest=digest_of(model), **content)
+
+
+def read(path: Path, model: Path) -> Frozen | None:
+    """Read what `write` wrote, without pickle.
+
+    Returns
+    -------
+    Linear, Trees, Neighbours or None
+        None if there is no such file, or it is of another version or does not belong to the file `model`.
+
+    Raises
+    ------
+    InputError
+        If there is no `model`, or the file holds anything else; names the array.
+    """
+    if not path.is_file() or not belongs(path, VERSION, model):
+        return None
+    kind = arrays.read(path, {"kind": ArraySpec("U", ())})["kind"].item()
+    if kind not in _KINDS:
+        raise InputError(f'is "{kind}"; expected {" or ".join(_KINDS)}', file=path, place='array "kind"')
+    try:
+        return _KINDS[kind](**arrays.read(path, _SPECS[kind]))
+    except ValueError as exc:
+        raise InputError(str(exc), file=path) from exc
+
+
+def belongs(path: Path, version: int, model: Path) -> bool:
+    """Tell whether a file of arrays is of this version and belongs to the file `model`.
+
+    Raises
+    ------
+    InputError
+        If there is no `model`, or the file does not say.
+    """
+    owner = arrays.read(path, OWNER)
+    return (owner["version"].item(), owner["model_digest"].item()) == (version, digest_of(model))

@@ -1,1 +1,0 @@
-"""Logistic regression that keeps coefficients of similar features together."""

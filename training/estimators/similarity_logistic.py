@@ -1,0 +1,535 @@
+"""Similarity logistic: two logistic sub-models of the same weights say whether a pair of vectors is alike."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_is_fitted
+
+from training.estimators.inputs import Labelled, labelled, unlabelled
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """What is asked of the weights besides likelihood."""
+
+    ridge: float
+    intercept: bool
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The penalised likelihood of labelled pairs, in standardised features.
+
+    The target of a dissimilar pair stands here with the opposite sign, which turns Y' into its opposite: then
+    in every pair the hidden classes agree, P(label) = s(u) s(v) + s(-u) s(-v) with u and v of the two rows.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (2 * n_pairs, n_weights)
+        Baselines, then targets; a column of ones for the intercept comes last, of either sign.
+    dissimilar : ndarray of shape (n_pairs,)
+    cost : ndarray of shape (2 * n_pairs,)
+        What a pair weighs, twice.
+    ridge : ndarray of shape (n_weights,)
+        The penalty of each weight.
+    mean, scale : ndarray of shape (n_features,)
+        Of the features.
+    """
+
+    rows: Floats
+    dissimilar: NDArray[np.bool_]
+    cost: Floats
+    ridge: Floats
+    mean: Floats
+    scale: Floats
+
+    @classmethod
+    def of(
+        cls, baseline: Floats, target: Floats, dissimilar: NDArray[np.bool_], cost: Floats, penalty: Penalty
+    ) -> Self:
+        """Standardise `baseline` and `target`, both of shape (n_pairs, n_features)."""
+        n, width = baseline.shape
+        rows = np.empty((2 * n, width + penalty.intercept))
+        rows[:n, :width], rows[n:, :width] = baseline, target
+        twice = np.concatenate([cost, cost])
+        features = rows[:, :width]
+        share = twice / twice.sum()
+        mean = share @ features if penalty.intercept else np.zeros(width)
+        features -= mean
+        spread = np.sqrt(np.einsum("i,ij,ij->j", share, features, features))
+        scale = np.where(spread > 1e-12 * np.maximum(np.abs(mean), 1e-300), spread, 1.0)
+        features /= scale
+        rows[:, width:] = 1.0
+        rows[n:][dissimilar] *= -1
+        ridge = np.zeros(rows.shape[1])
+        ridge[:width] = penalty.ridge / scale**2
+        return cls(rows, dissimilar, twice, ridge, mean, scale)
+
+    def some(self, most: int) -> Pairs:
+        """Return about `most` pairs, evenly spaced, with the penalty's share of them."""
+        n = len(self.dissimilar)
+        if n <= most:
+            return self
+        chosen = np.linspace(0, n - 1, most).astype(np.intp)
+        twice = np.concatenate([chosen, n + chosen])
+        ridge = self.ridge * (self.cost[twice].sum() / self.cost.sum())
+        return replace(
+            self,
+            rows=self.rows[twice],
+            dissimilar=self.dissimilar[chosen],
+            cost=self.cost[twice],
+            ridge=ridge,
+        )
+
+    def unscaled(self, weights: Floats) -> tuple[Floats, float]:
+        """Return the weights of the features as they came, and the intercept, with the sign of `coef_`."""
+        width = len(self.mean)
+        n = len(self.dissimilar)
+        scores = (self.rows @ weights) * self.cost
+        rise = -(scores[n:] + scores[:n])[self.dissimilar].sum()
+        turned = -weights if rise < 0 else weights
+        coefficients = turned[:width] / self.scale
+        intercept = turned[width:].sum() - coefficients @ self.mean
+        return coefficients, float(intercept) if len(weights) > width else 0.0
+
+    def likelihood(self, weights: Floats, scores: Floats) -> float:
+        """Return the penalised log-likelihood of the labels."""
+        u, v = np.split(scores, 2)
+        own = np.logaddexp(0.0, u + v) - np.logaddexp(0.0, u) - np.logaddexp(0.0, v)
+        return float(self.cost[: len(u)] @ own - self.ridge @ weights**2 / 2)
+
+    def hidden(self, scores: Floats) -> Floats:
+        """Return the probability of the hidden classes given the labels (the E step)."""
+        u, v = np.split(scores, 2)
+        agreed = logistic(u + v)
+        return np.concatenate([agreed, agreed])
+
+    def gradient(self, weights: Floats, scores: Floats, hidden: Floats) -> Floats:
+        """Return the gradient of the expected likelihood, which is the likelihood's if `hidden` is new."""
+        rest = self.cost * (hidden - logistic(scores))
+        return np.asarray(rest @ self.rows - self.ridge * weights)
+
+    def expected(self, weights: Floats, scores: Floats, hidden: Floats) -> float:
+        """Return the penalised expected log-likelihood, which the M step maximises."""
+        own = hidden * scores - np.logaddexp(0.0, scores)
+        return float(self.cost @ own - self.ridge @ weights**2 / 2)
+
+    def curvature(self, scores: Floats) -> Floats:
+        """Return the negative Hessian of the expected likelihood."""
+        share = logistic(scores)
+        # the product of a matrix with itself costs half of that of two
+        rooted = self.rows * np.sqrt(self.cost * share * (1.0 - share))[:, None]
+        return np.asarray(rooted.T @ rooted) + np.diag(self.ridge)
+
+
+def logistic(scores: Floats) -> Floats:
+    """Return 1 / (1 + exp(-scores))."""
+    from scipy.special import expit
+
+    return np.asarray(expit(scores))
+
+
+#: Earlier steps that an accelerated one is made of.
+_MEMORY = 10
+#: Newton steps within one maximisation at most; it ends where one gains this share of the first.
+_INNER, PRECISE, _HALVINGS = 50, 1e-3, 40
+#: A gain that is a smaller share of the likelihood cannot be told from rounding.
+_ROUNDING = 1e-13
+#: A gradient per unit of weight that is as good as none.
+_NEARLY = 1e-6
+#: Where the search may start: as many of the leading directions, each at the best of these sizes.
+DIRECTIONS, _SIZES = 4, (0.5, 1.0, 2.0, 4.0)
+#: Pairs on which the start is sought.
+SOUGHT = 4000
+#: How many starts are kept after so many iterations more of each.
+_ROUNDS = ((2, 2), (1, 8))
+
+
+@dataclass
+class Climb:
+    """How far a search has come."""
+
+    weights: Floats
+    history: list[float] = field(default_factory=list)
+    iterations: int = 0
+    converged: bool = False
+
+
+class Curvature:
+    """A factorised Hessian that is kept until its steps no longer pay."""
+
+    def __init__(self, pairs: Pairs, scores: Floats) -> None:
+        self.pairs = pairs
+        self.refresh(scores)
+
+    def refresh(self, scores: Floats) -> None:
+        """Factorise the Hessian at `scores`."""
+        from scipy.linalg import cho_factor
+
+        matrix = self.pairs.curvature(scores)
+        # without a penalty, a constant feature has no curvature
+        matrix[np.diag_indices_from(matrix)] += 1e-10 * max(float(np.trace(matrix)) / len(matrix), 1e-300)
+        self.factor = cho_factor(matrix)
+
+    def step(self, gradient: Floats) -> Floats:
+        """Return Newton's step."""
+        from scipy.linalg import cho_solve
+
+        return np.asarray(cho_solve(self.factor, gradient))
+
+
+def maximise(pairs: Pairs, weights: Floats, scores: Floats, curvature: Curvature) -> tuple[Floats, Floats]:
+    """Take one E step, and the M step from `weights` on; return the new weights and their scores."""
+    hidden = pairs.hidden(scores)
+    value = pairs.expected(weights, scores, hidden)
+    last, enough = np.inf, 0.0
+    for turn in range(_INNER):
+        gradient = pairs.gradient(weights, scores, hidden)
+        step = curvature.step(gradient)
+        gain = float(gradient @ step)
+        if turn == 0:
+            enough = max(gain * PRECISE, abs(value) * _ROUNDING)
+        if gain <= enough:
+            break
+        if gain > last / 4:
+            curvature.refresh(scores)
+            step = curvature.step(gradient)
+        last = gain
+        for _ in range(_HALVINGS):
+            ahead = weights + step
+            ahead_scores = pairs.rows @ ahead
+            ahead_value = pairs.expected(ahead, ahead_scores, hidden)
+            if ahead_value >= value:
+                break
+            step /= 2
+        else:
+            break
+        weights, scores, value = ahead, ahead_scores, ahead_value
+    return weights, scores
+
+
+def expectation_maximisation(pairs: Pairs, start: Floats, tol: float, max_iter: int) -> Climb:
+    """Climb by accelerated EM."""
+    found = Climb(start)
+    scores = pairs.rows @ start
+    value = pairs.likelihood(start, scores)
+    found.history.append(value)
+    curvature = Curvature(pairs, scores)
+    past: list[tuple[Floats, Floats]] = []
+    bound = tol * float(pairs.cost.sum()) / 2
+    for found.iterations in range(1, max_iter + 1):
+        reached, reached_scores = maximise(pairs, found.weights, scores, curvature)
+        reached_value = pairs.likelihood(reached, reached_scores)
+        past = [*past[-_MEMORY:], (found.weights, reached - found.weights)]
+        ahead = _extrapolated(past)
+        ahead_scores = pairs.rows @ ahead
+        ahead_value = pairs.likelihood(ahead, ahead_scores)
+        if ahead_value > reached_value:
+            reached, reached_scores, reached_value = ahead, ahead_scores, ahead_value
+        if reached_value <= value:
+            # an M step raises the likelihood as long as double precision can tell
+            found.converged = True
+            break
+        found.weights, scores, value = reached, reached_scores, reached_value
+        found.history.append(value)
+        if np.abs(pairs.gradient(reached, scores, pairs.hidden(scores))).max() <= bound:
+            found.converged = True
+            break
+    return found
+
+
+def _extrapolated(past: list[tuple[Floats, Floats]]) -> Floats:
+    """Return where the steps would vanish if they changed linearly (Anderson's acceleration)."""
+    points = np.array([point for point, _ in past])
+    steps = np.array([step for _, step in past])
+    changes = np.diff(steps, axis=0)
+    shares, *_ = np.linalg.lstsq(changes.T, steps[-1], rcond=1e-10)
+    return np.asarray(points[-1] + steps[-1] - shares @ (np.diff(points, axis=0) + changes))
+
+
+def direct(pairs: Pairs, start: Floats, tol: float, max_iter: int) -> Climb:
+    """Climb the likelihood of the labels by L-BFGS, in coordinates in which it is about equally curved."""
+    from scipy.linalg import cholesky, solve_triangular
+    from scipy.optimize import minimize
+
+    total = float(pairs.cost.sum()) / 2
+    scores = pairs.rows @ start
+    found = Climb(start, [pairs.likelihood(start, scores)])
+    matrix = pairs.curvature(scores) / total
+    matrix[np.diag_indices_from(matrix)] += 1e-10
+    root = cholesky(matrix)
+
+    def value_and_gradient(point: Floats) -> tuple[float, Floats]:
+        weights = solve_triangular(root, point)
+        scores = pairs.rows @ weights
+        gradient = pairs.gradient(weights, scores, pairs.hidden(scores))
+        turned = solve_triangular(root, gradient, trans="T")
+        return -pairs.likelihood(weights, scores) / total, -turned / total
+
+    def note(intermediate_result: Any) -> None:
+        found.history.append(-float(intermediate_result.fun) * total)
+
+    result = minimize(
+        value_and_gradient,
+        root @ start,
+        jac=True,
+        method="L-BFGS-B",
+        callback=note,
+        options={"maxiter": max_iter, "maxfun": 20 * max_iter, "gtol": tol, "ftol": 0.0, "maxcor": 20},
+    )
+    found.weights = solve_triangular(root, result.x)
+    found.iterations = int(result.nit)
+    # near the top, rounding may end a line search before the gradient is as small as asked
+    found.converged = bool(result.success or np.abs(result.jac).max() <= _NEARLY)
+    return found
+
+
+def start_of(pairs: Pairs, most: int) -> Floats:
+    """Return where a few EM iterations from a few directions and sizes lead; see `SimilarityLogistic`.
+
+    Parameters
+    ----------
+    pairs : Pairs
+        About `SOUGHT` of them are looked at.
+    most : int
+        How many starts are compared; 1: that of the highest likelihood is taken as it is.
+
+    Returns
+    -------
+    ndarray of shape (n_weights,)
+    """
+    pairs = pairs.some(SOUGHT)
+    starts = [
+        sized for direction in _directions(pairs) if (sized := _best_size(pairs, direction)) is not None
+    ]
+    if not starts:
+        return np.zeros(pairs.rows.shape[1])
+    if most < len(starts):
+        starts.sort(key=lambda start: -pairs.likelihood(start, pairs.rows @ start))
+        starts = starts[:most]
+    if most == 1:
+        return starts[0]
+    for kept, iterations in _ROUNDS:
+        climbs = [expectation_maximisation(pairs, start, 0.0, iterations) for start in starts]
+        climbs.sort(key=lambda found: -found.history[-1])
+        starts = [found.weights for found in climbs[:kept]]
+    return starts[0]
+
+
+def _best_size(pairs: Pairs, direction: Floats) -> Floats | None:
+    scores = pairs.rows @ direction
+    size = float(np.sqrt(pairs.cost @ scores**2 / pairs.cost.sum()))
+    if not size > 0:
+        return None
+    factor = max(
+        _SIZES, key=lambda wanted: pairs.likelihood(direction * wanted / size, scores * wanted / size)
+    )
+    return direction * (factor / size)
+
+
+def _directions(pairs: Pairs) -> Iterator[Floats]:
+    from scipy.linalg import eigh
+
+    n, width = len(pairs.dissimilar), pairs.rows.shape[1]
+    weighed = pairs.rows * np.sqrt(pairs.cost)[:, None]
+    spread = weighed.T @ weighed / pairs.cost.sum() + 1e-8 * np.eye(width)
+    cost = pairs.cost[:n] / pairs.cost[:n].sum()
+    sign = np.where(pairs.dissimilar, -1.0, 1.0)
+    label = 1.0 - float(cost @ sign) * sign
+    product = pairs.rows[:n].T @ (pairs.rows[n:] * (cost * label)[:, None])
+    _, vectors = eigh(product + product.T, spread, subset_by_index=[max(0, width - DIRECTIONS), width - 1])
+    yield from vectors.T[::-1]
+    # baselines are 0, targets are their label; the opposite sign of the dissimilar ones makes all the same
+    yield np.linalg.solve(spread, pairs.cost @ pairs.rows)
+
+
+class SimilarityLogistic(ClassifierMixin, BaseEstimator):
+    """Similarity logistic classifier of pairs (seed 001, section 4.5 and figure 2).
+
+    A pair's baseline m and target n each have a hidden class, P(Y = 1 | m) = s(w m + b) and
+    P(Y' = 1 | n) = s(w n + b) with the logistic function s and the same weights. The pair is dissimilar (the
+    second class) where Y differs from Y'. A row is the baseline's features, then the target's in the same
+    order, then those that describe both. NaN and infinity are refused; features should be standardised, since
+    the penalty sees their units.
+
+    Parameters
+    ----------
+    solver : "em" or "direct"
+        Expectation-maximisation as in the seed, or L-BFGS on the likelihood of the labels. Both climb the
+        same penalised likelihood from the same start.
+    ridge : float
+        The penalty is half of this times the squared weights (not the intercept), against the sum of the
+        weighted log-likelihood; not below 0.
+    shared : int or "rest"
+        How many columns at the end belong to baseline and target alike, for example sizes. ``"rest"``: the
+        last one where the number of columns is odd. Give 0 to have an odd number refused.
+    fit_intercept : bool
+        Whether there is b.
+    class_weight : dict, "balanced" or None
+        What a pair weighs in the likelihood, by class.
+    starts : int
+        How many starts are compared; 1: that of the highest likelihood is taken as it is.
+    tol : float
+        The search ends where no component of the gradient exceeds it, per unit of weight and with features
+        standardised.
+    max_iter : int
+        Iterations at most.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (2,)
+        Similar, dissimilar.
+    coef_ : ndarray of shape (1, n_own + n_shared)
+        Of the features of one side. (w, b) and (-w, -b) say the same of pairs; the sign is such that among
+        dissimilar pairs the target has the higher mean of w n + b.
+    intercept_ : ndarray of shape (1,)
+    n_own_, n_shared_ : int
+        Columns of one side, and of both.
+    n_iter_ : int
+    log_likelihoods_ : ndarray of shape (n_iter_ + 1,)
+        Penalised, before the first and after every iteration; never falls under ``"em"``.
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+
+    Notes
+    -----
+    An EM iteration takes the probabilities of Y and Y' given the label under the present weights, and then
+    the weights that maximise the expected likelihood, by Newton's method from the present ones. Anderson's
+    acceleration ("DAAREM", Henderson and Varadhan 2019) extrapolates from the last iterations; where that is
+    less likely than the plain EM step, the plain step is taken.
+
+    Zero weights are a saddle point, at which neither solver could move. The start is the direction in which
+    the products of baseline and target tell most of the label (leading eigenvectors of their whitened moment)
+    or that of a least-squares fit of the flattened data (seed 001, section 4.5), at one of four sizes: the
+    one from which ten EM iterations on at most 4,000 evenly spaced pairs lead highest. They are not counted
+    in `n_iter_`. The likelihood can have several maxima, above all with few pairs and many features; what is
+    found is the one above that start.
+    """
+
+    def __init__(
+        self,
+        solver: str = "em",
+        *,
+        ridge: float = 1.0,
+        shared: int | str = "rest",
+        fit_intercept: bool = True,
+        class_weight: dict[Any, float] | str | None = None,
+        starts: int = DIRECTIONS + 1,
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+    ) -> None:
+        self.solver = solver
+        self.ridge = ridge
+        self.shared = shared
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.starts = starts
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:  # noqa: N803
+        """Find the weights.
+
+        Parameters
+        ----------
+        X : array of shape (n_pairs, 2 * n_own + n_shared)
+        y : array of shape (n_pairs,)
+            The greater of its two values is dissimilar.
+        sample_weight : array of shape (n_pairs,), optional
+
+        Raises
+        ------
+        ValueError
+            If a value is not finite, there are not two classes, the columns don't pair, or a parameter is out
+            of its range.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If `max_iter` was reached.
+        """
+        self._check_parameters()
+        rows = labelled(self, X, y, sample_weight)
+        if (kind := type_of_target(y)) != "binary":
+            raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
+        self.classes_ = rows.classes
+        self.n_shared_ = self._count_shared(rows.x.shape[1])
+        self.n_own_ = (rows.x.shape[1] - self.n_shared_) // 2
+        penalty = Penalty(float(self.ridge), self.fit_intercept)
+        pairs = Pairs.of(*self._sides(rows.x), rows.y == 1, self._costs(rows), penalty)
+        climb = {"em": expectation_maximisation, "direct": direct}[self.solver]
+        found = climb(pairs, start_of(pairs, self.starts), self.tol, self.max_iter)
+        if not found.converged:
+            warnings.warn(
+                f"SimilarityLogistic: not converged after max_iter={self.max_iter} iterations",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        self.n_iter_ = max(1, found.iterations)
+        self.log_likelihoods_ = np.array(found.history)
+        weights, intercept = pairs.unscaled(found.weights)
+        self.coef_, self.intercept_ = weights[None], np.array([intercept])
+        return self
+
+    def decision_function(self, X: ArrayLike) -> Floats:  # noqa: N803
+        """Return the log-odds of dissimilarity, shape (n_pairs,)."""
+        check_is_fitted(self)
+        x = unlabelled(self, X)
+        baseline, target = (side @ self.coef_[0] + self.intercept_[0] for side in self._sides(x))
+        return np.asarray(np.logaddexp(baseline, target) - np.logaddexp(0.0, baseline + target))
+
+    def predict_proba(self, X: ArrayLike) -> Floats:  # noqa: N803
+        """Return the probability of similar and dissimilar, shape (n_pairs, 2)."""
+        check_is_fitted(self)
+        odds = self.decision_function(X)
+        return np.column_stack([logistic(-odds), logistic(odds)])
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
+        """Return the more probable class of each pair."""
+        check_is_fitted(self)
+        return np.asarray(self.classes_[(self.decision_function(X) > 0).astype(int)])
+
+    def _check_parameters(self) -> None:
+        if self.solver not in {"em", "direct"}:
+            raise ValueError(f'SimilarityLogistic: solver={self.solver!r} is neither "em" nor "direct"')
+        if not self.ridge >= 0:
+            raise ValueError(f"SimilarityLogistic: ridge={self.ridge!r} is below 0")
+        if self.starts < 1:
+            raise ValueError(f"SimilarityLogistic: starts={self.starts!r} is below 1")
+
+    def _count_shared(self, columns: int) -> int:
+        shared = columns % 2 if self.shared == "rest" else int(self.shared)
+        if not 0 <= shared <= columns or (columns - shared) % 2:
+            raise ValueError(
+                f"SimilarityLogistic: n_features = {columns} less shared={self.shared!r} are no baseline and"
+                " target of the same width"
+            )
+        return shared
+
+    def _sides(self, x: Floats) -> tuple[Floats, Floats]:
+        own, both = self.n_own_, x[:, 2 * self.n_own_ :]
+        return np.hstack([x[:, :own], both]), np.hstack([x[:, own : 2 * own], both])
+
+    def _costs(self, rows: Labelled) -> Floats:
+        costs = compute_class_weight(
+            self.class_weight, classes=rows.classes, y=rows.classes[rows.y], sample_weight=rows.weights
+        )
+        return rows.weighed() * costs[rows.y]

@@ -1,0 +1,265 @@
+"""From which probability on a case is unsure, and from which it fails: by promises, looks or costs."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import FiniteFloat
+
+from data.errors import InputError
+from training.evaluation.risk_guarantee import Promise, Promised
+
+Kind = Literal["missed", "false_alarms"]
+#: A look costs at least this share of a false alarm, which makes somebody look, too, and search.
+CHEAPEST = 0.05
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """``pass`` below `low`, ``fail`` from `high` on, ``unsure`` between."""
+
+    low: FiniteFloat
+    high: FiniteFloat
+
+    def answers(self, probability: Floats) -> NDArray[np.str_]:
+        """Return the verdicts; NaN is ``invalid``."""
+        said = np.where(probability >= self.high, "fail", np.where(probability >= self.low, "unsure", "pass"))
+        return np.where(np.isnan(probability), "invalid", said)
+
+
+@dataclass(frozen=True)
+class VerdictCosts:
+    """What mistakes cost, in any unit; and a person's look."""
+
+    miss: FiniteFloat
+    false_alarm: FiniteFloat
+    look: FiniteFloat
+
+    def cuts(self) -> Cuts:
+        """Return between which calibrated probabilities a look costs least (Chow 1970)."""
+        low, high = self.look / self.miss, 1 - self.look / self.false_alarm
+        if low < high:
+            return Cuts(low, high)
+        equal = self.false_alarm / (self.miss + self.false_alarm)
+        return Cuts(equal, equal)
+
+
+@dataclass(frozen=True)
+class Usual:
+    """What was said of usual cases.
+
+    Attributes
+    ----------
+    told : ndarray of shape (n_cases,)
+        Calibrated probabilities; 0 where nobody is to look.
+    groups : ndarray of shape (n_cases,)
+        Cases of one group resemble each other.
+    """
+
+    told: Floats
+    groups: NDArray[np.str_]
+
+    def price(self, saved: Floats, share: float, confidence: float) -> float:
+        """Return the lowest price of a look at which at most that share of the next cases is worth it.
+
+        Parameters
+        ----------
+        saved : ndarray of shape (n_cases,)
+            What a look at each saves.
+        share : float
+        confidence : float
+            That it is no more, by the scatter of whole groups.
+        """
+        from scipy.stats import norm
+
+        of = np.unique(self.groups, return_inverse=True)[1]
+        cases, doubt = np.bincount(of), float(norm.ppf(confidence))
+
+        def most(many: int) -> float:
+            sent = np.bincount(of, weights=saved >= falling[many - 1])
+            part = sent.sum() / len(saved)
+            return float(part + doubt * np.sqrt(((sent - part * cases) ** 2).sum()) / len(saved))
+
+        falling = np.sort(saved)[::-1]
+        fits = bisect_right(range(1, int(share * len(saved)) + 1), share, key=most)
+        if fits == len(saved):
+            return 0.0
+        # just above what the first case saves that is one too many
+        return float(np.nextafter(falling[fits], np.inf)) if fits else math.inf
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What holds for looks, whatever they are worth.
+
+    Attributes
+    ----------
+    confidence : float
+        That no more are sent than may be; 0.5: as many, in the mean.
+    cheapest : float
+        The lowest price of a look, in false alarms.
+    high : float or None
+        Where ``fail`` begins; above 1: nothing fails. None: where looks do not pay.
+    """
+
+    confidence: float = 0.5
+    cheapest: float = CHEAPEST
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Where ``unsure`` and ``fail`` are to begin.
+
+    Attributes
+    ----------
+    missed, false_alarms : float or None
+        The share of the fails that may be missed, and of the passes that may raise an alarm; None: the
+        threshold decides.
+    looks : float or None
+        The share of the cases that may be ``unsure`` at most, in place of `missed`; see `looking`.
+    costs : VerdictCosts or None
+        In place of all three.
+    """
+
+    missed: FiniteFloat | None = None
+    false_alarms: FiniteFloat | None = None
+    looks: FiniteFloat | None = None
+    costs: VerdictCosts | None = None
+
+    @property
+    def beneath(self) -> bool:
+        """Whether what is too small a change to fail may be ``unsure``: where misses are promised."""
+        return self.missed is not None
+
+
+def cuts_for(promise: Promise | None, threshold: float, wish: Wish, usual: Usual | None = None) -> Cuts:
+    """Return the cuts that `wish` asks for.
+
+    What cannot be promised is kept by calling nothing ``pass``, or nothing ``fail``. Where both promises
+    leave room for one threshold, nothing is ``unsure``.
+
+    Parameters
+    ----------
+    promise : Promise or None
+    threshold : float
+        From which on ``fail`` is the better guess.
+    wish : Wish
+    usual : Usual, optional
+        Needed where the wish has `looks`.
+
+    Raises
+    ------
+    InputError
+        If the promise says nothing of a share that is wished for.
+    """
+    if wish.costs is not None:
+        return wish.costs.cuts()
+    high, none = threshold, float(np.nextafter(1, 2))
+    if wish.false_alarms is not None:
+        cut = _level(promise, "false_alarms", wish.false_alarms).cut
+        high = none if cut is None else cut
+    low = threshold
+    if wish.looks is not None:
+        if usual is None or promise is None:
+            raise InputError("looks can only be chosen where the model is trained")
+        fixed = None if wish.false_alarms is None else high
+        return looking(threshold, usual, wish.looks, Limits(promise.confidence, high=fixed))
+    if wish.missed is not None:
+        low = _level(promise, "missed", wish.missed).cut or 0.0
+    if low <= high:
+        return Cuts(low, high)
+    single = min(max(threshold, high), low)
+    return Cuts(single, single)
+
+
+def looking(threshold: float, usual: Usual, share: float, limits: Limits) -> Cuts:
+    """Return the cuts that send at most that share of the cases to a person, those most worth a look.
+
+    At the threshold a miss and a false alarm are equally dear, so it says what a miss costs in false alarms.
+    By these costs a look saves what the better verdict without it is expected to cost. The price of a look is
+    raised until no more cases are worth one (Chow 1970).
+
+    Parameters
+    ----------
+    threshold : float
+    usual : Usual
+    share : float
+    limits : Limits
+    """
+    odds, fixed = threshold / (1 - threshold), limits.high is not None
+    high = threshold if limits.high is None else limits.high
+    saved = np.where(usual.told < high, usual.told / odds, 0.0 if fixed else 1 - usual.told)
+    price = max(limits.cheapest, usual.price(saved, share, limits.confidence))
+    low = min(price * odds, high if high <= 1 else threshold)
+    return Cuts(low, high if fixed else max(threshold, 1 - price))
+
+
+def _level(promise: Promise | None, name: Kind, share: float) -> Promised:
+    if promise is None:
+        raise InputError("the model was trained without a promise; train it again", place=name)
+    levels: tuple[Promised, ...] = getattr(promise, name)
+    found = [one for one in levels if math.isclose(one.share, share)]
+    if not found:
+        known = ", ".join(f"{100 * one.share:g}" for one in levels)
+        raise InputError(f"{name}={100 * share:g} %: the model can promise one of {known} %")
+    return found[0]
+
+
+Floats = NDArray[np.float64]
+
+#: Cuts whose balanced accuracy is this close to the best one are as good as it.
+PLATEAU = 0.005
+#: Probabilities nearer to 0 or 1 than this are not told apart when the middle of a plateau is sought.
+EXTREME = 1e-3
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A threshold, and the balanced accuracy at the best cut of its plateau."""
+
+    threshold: float
+    balanced_accuracy: float
+
+
+def best_cut(y: NDArray[np.int64], probability: Floats) -> Cut:
+    """Choose the threshold with the highest balanced accuracy.
+
+    The best cut among few fails is often a narrow accident. So all neighbouring cuts that are within
+    `PLATEAU` of it count as one plateau, and the threshold is the plateau's middle on the scale of
+    log-odds, which stays a distance from both edges for confident and for timid models alike.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_rows,)
+        Labels, 1 is fail; both must occur.
+    probability : ndarray of shape (n_rows,)
+        Of fail, by models that had not seen the row.
+    """
+    values, place = np.unique(probability, return_inverse=True)
+    fails = np.bincount(place, weights=y)
+    passes = np.bincount(place, weights=1 - y)
+    # cut i: fail from values[i] on; the cut 0 fails everything, which is never better than 0.5
+    caught = (fails.sum() - np.cumsum(fails)) / fails.sum()
+    spared = np.cumsum(passes) / passes.sum()
+    balanced = (caught + spared)[:-1] / 2
+    if not len(balanced):
+        return Cut(0.5, 0.5)
+    best = int(balanced.argmax())
+    worse = np.flatnonzero(balanced < balanced[best] - PLATEAU)
+    first = int(worse[worse < best].max(initial=-1)) + 1
+    last = int(worse[worse > best].min(initial=len(balanced))) - 1
+    return Cut(_middle(values[first], values[last + 1]), float(balanced[best]))
+
+
+def _middle(low: float, high: float) -> float:
+    """Return the point between both whose log-odds are half way, and that is above `low` in any case."""
+    edges = np.clip([low, high], EXTREME, 1 - EXTREME)
+    odds = float(np.log(edges / (1 - edges)).mean())
+    middle = 1 / (1 + np.exp(-odds))
+    return float(middle) if low < middle <= high else float((low + high) / 2)

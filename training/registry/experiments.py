@@ -1,0 +1,471 @@
+"""What two states of the project differ in."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from data.errors import InputError
+from data.families import FAMILIES
+from data.paths import Places
+from data.tables.documents import written
+from data.tables.files import yaml_content
+from training.evaluation.paired_bootstrap import Drawing, Paired, paired
+from training.registry.champions import registered
+from training.registry.origins import commit_of
+from training.supply import UnseenSupply, supply
+
+if TYPE_CHECKING:
+    from training.evaluation.paired_bootstrap import Unseen
+    from training.registry.champions import Version
+
+#: The name of what lies in the working directory.
+WORKSPACE = "workspace"
+PARAMS = "params.yaml"
+_MODELS = "models:/"
+
+
+@dataclass(frozen=True)
+class FamilyState:
+    """What a state holds of one family.
+
+    Attributes
+    ----------
+    data : mapping
+        What was learned from: its address, digest and counts.
+    champions : mapping of str to str
+        By what is judged, the entry that evaluation chose.
+    unseen : sequence of Unseen
+        What entries said of unseen cases, by those of the split in which the champion is chosen; empty where
+        their files are missing.
+    figures : mapping of str to (str or float)
+        The content of summary.json: the champion's name and scores; empty for a registered version.
+    """
+
+    data: Mapping[str, Any]
+    champions: Mapping[str, str]
+    unseen: Sequence[Unseen]
+    figures: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ProjectState:
+    """A state of the project.
+
+    Attributes
+    ----------
+    name : str
+        As it was asked for.
+    commit : str
+        Empty for the working directory.
+    params : mapping
+        The knobs, by dotted names.
+    chosen : mapping
+        Of a registered version, the parameters that it was trained with.
+    families : mapping of str to FamilyState
+    root : Path
+        A directory with its files, laid out as in the project.
+    notes : tuple of str
+        What it lacks, and how far it can be trusted.
+    """
+
+    name: str
+    commit: str
+    params: Mapping[str, Any]
+    families: Mapping[str, FamilyState]
+    root: Path
+    notes: tuple[str, ...] = ()
+    chosen: Mapping[str, Any] = field(default_factory=dict)
+
+
+@contextmanager
+def opened(
+    name: str, project: Path, tell: Callable[[str], object] = lambda _: None
+) -> Iterator[ProjectState]:
+    """Give a state for as long as the block lasts; its files may be copies.
+
+    Parameters
+    ----------
+    name : str
+        ``workspace``, whatever git calls a commit, an experiment of DVC, or a registered version.
+    project : Path
+        The project's directory.
+    tell : callable
+        Is told what is read.
+
+    Raises
+    ------
+    InputError
+        If there is no such state, or none of the project.
+    """
+    tell(f"reading {name}")
+    if name == WORKSPACE:
+        missing = [
+            path
+            for family, unseen in _supplied().items()
+            if Places(family, project).metrics.is_file()
+            for path in unseen.files
+            if not (project / path).exists()
+        ]
+        told = [f"{_listed(missing, 'not here')}; make what is missing with: uv run dvc repro"]
+        yield _read(name, "", project, told if missing else [])
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        root = Path(scratch)
+        if name.startswith(_MODELS):
+            yield _of_version(name, project, root)
+        else:
+            commit, notes = fetched(name, project, root)
+            yield _read(name, commit, root, notes)
+
+
+def fetched(name: str, project: Path, root: Path) -> tuple[str, list[str]]:
+    """Copy what a commit or an experiment holds to `root`; return the commit, and what there is not.
+
+    Raises
+    ------
+    InputError
+        If git and DVC know nothing of that name, or there is no project of DVC.
+    """
+    from dvc.api import DVCFileSystem
+    from dvc.exceptions import DvcException
+    from dvc.repo import Repo
+    from dvc.scm import resolve_rev
+
+    try:
+        with Repo(str(project)) as here:
+            commit, remotes = resolve_rev(here.scm, name), here.config["remote"]
+            checked_out, changed = here.scm.get_rev(), here.scm.is_dirty()
+        with Repo(str(project), rev=commit) as repo:
+            files = DVCFileSystem(repo=repo)
+            missing = [path for path in _wanted(files) if not _copied(files, path, root)]
+    except DvcException as exc:
+        told = f"{exc}; expected a commit, an experiment of DVC, {WORKSPACE} or {_MODELS}NAME/VERSION"
+        raise InputError(told, place=f'"{name}"') from exc
+    if not missing:
+        return commit, []
+    absent = _listed(missing, "neither in git nor in DVC's cache")
+    if remotes:
+        return commit, [f"{absent}; get what is missing with: uv run dvc fetch --all-commits"]
+    again = f"again-{commit[:10]}"
+    how = f"uv run dvc exp run --temp --name {again}"
+    if commit != checked_out:
+        how = f"git checkout {commit[:10]} && {how} && git checkout -"
+    if changed:
+        how = f"git stash && {how} && git stash pop"
+    note = (
+        f"{absent}, and no remote is configured; make what is missing with: {how}; then compare with {again}"
+    )
+    return commit, [note]
+
+
+def _listed(missing: Sequence[str], where: str) -> str:
+    return f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} {where}"
+
+
+def _wanted(files: Any) -> Iterator[str]:
+    """Yield what a commit should hold: the files of each family that was evaluated there."""
+    yield PARAMS
+    for family, unseen in _supplied().items():
+        metrics = Places(family).metrics.as_posix()
+        if files.isfile(metrics):
+            yield metrics
+            summary = Places(family).summary.as_posix()
+            yield from (summary, *unseen.files) if files.isfile(summary) else unseen.files
+
+
+def _supplied() -> dict[str, UnseenSupply]:
+    known = {family: supply(family).unseen for family in FAMILIES}
+    return {family: unseen() for family, unseen in known.items() if unseen is not None}
+
+
+def _copied(files: Any, path: str, root: Path) -> bool:
+    """Copy a file or directory of a commit; tell whether all of it is there."""
+    from dvc.exceptions import DvcException
+    from dvc_data.index import DataIndexError
+    from dvc_objects.errors import ObjectFormatError
+
+    try:
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        files.get(path, str(root / path), recursive=True)
+    # of a directory that another machine made, the cache may lack the list of its files, too
+    except (DvcException, DataIndexError, ObjectFormatError, OSError):
+        shutil.rmtree(root / path, ignore_errors=True)
+        return False
+    return True
+
+
+def _read(name: str, commit: str, root: Path, lacking: Sequence[str]) -> ProjectState:
+    notes, families = list(lacking), {}
+    for family, supplied in _supplied().items():
+        places = Places(family)
+        if not (root / places.metrics).is_file():
+            continue
+        try:
+            metrics = written(root / places.metrics, "evaluate")
+            figures = written(root / places.summary, "evaluate") if (root / places.summary).is_file() else {}
+        except InputError as error:
+            notes.append(str(error).replace(f"{root}/", ""))
+            continue
+        try:
+            unseen = supplied.read(root, metrics)
+        except (InputError, OSError) as error:
+            unseen = ()
+            if not any(file in note for file in supplied.files for note in lacking):
+                notes.append(str(error).replace(f"{root}/", ""))
+        families[family] = FamilyState(metrics["data"], _champions(metrics, unseen), unseen, figures)
+    if not families:
+        raise InputError("; ".join(["holds nothing that was evaluated", *notes]), place=f'"{name}"')
+    return ProjectState(name, commit, params_of(root / PARAMS), families, root, tuple(notes))
+
+
+def _champions(metrics: Mapping[str, Any], unseen: Sequence[Unseen]) -> dict[str, str]:
+    """Return by what is judged who is best: the champion of metrics.json, and else the first."""
+    first: dict[str, str] = {}
+    for one in unseen:
+        if one.what not in first or one.entry == metrics["champion"]:
+            first[one.what] = one.entry
+    return first
+
+
+def params_of(path: Path) -> dict[str, Any]:
+    """Return the knobs by dotted names; none where there is no such file."""
+    if not path.is_file():
+        return {}
+    return dict(_flat(yaml_content(path) or {}))
+
+
+def _flat(section: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in section.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}", value
+
+
+def _of_version(name: str, project: Path, root: Path) -> ProjectState:
+    """Return what MLflow holds of a registered version, and the knobs of its commit."""
+    from training.registry.champions import client
+
+    version = registered(name)
+    if version is None:
+        raise InputError("no such version is registered", place=f'"{name}"')
+    store = client()
+    run = store.get_run(store.get_model_version(version.name, version.version).run_id)
+    family = store.get_experiment(run.info.experiment_id).name
+    unseen = _kept(family, version, run.info.run_name, project)
+    commit, dirty = commit_of(run.data.tags)
+    notes = _knobs_of(commit, project, root)
+    if dirty:
+        notes.append(f"{name} was trained in a working tree that differed from commit {commit[:10]}")
+    data = {**_profile(run), "digest": version.tags.get("data_digest", "")}
+    state = FamilyState(data, {unseen.what: unseen.entry}, [unseen])
+    chosen = {f"{family}: {knob}": value for knob, value in run.data.params.items()}
+    return ProjectState(name, commit, params_of(root / PARAMS), {family: state}, root, tuple(notes), chosen)
+
+
+def _kept(family: str, version: Version, run: str, project: Path) -> Unseen:
+    if not version.present:
+        raise InputError("its files are gone", file=version.directory, place=f'"{version.uri}"')
+    supplied = _supplied().get(family)
+    if supplied is None:
+        raise InputError(f"the family {family!r} keeps nothing to compare", place=f'"{version.uri}"')
+    with version.files() as directory:
+        return supplied.kept(directory, run, project)
+
+
+def _knobs_of(commit: str, project: Path, root: Path) -> list[str]:
+    if not commit:
+        return ["it was trained outside of git: its params.yaml is not known"]
+    try:
+        fetched(commit, project, root)
+    except InputError as error:
+        return [str(error)]
+    return []
+
+
+def _profile(run: Any) -> dict[str, Any]:
+    """Return what its run says of the data that it learned from."""
+    for one in run.inputs.dataset_inputs if run.inputs else ():
+        known: dict[str, Any] = json.loads(one.dataset.profile or "{}")
+        return {"path": one.dataset.name, "format": one.dataset.source_type, **known}
+    return {}
+
+
+@dataclass(frozen=True)
+class ValueChange:
+    """A knob, or something that is known of the data, of both; None where one lacks it."""
+
+    name: str
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True)
+class FamilyDifference:
+    """What two states differ in as far as one family is concerned.
+
+    Attributes
+    ----------
+    family : str
+    data : tuple of ValueChange
+    champions : tuple of Paired
+        What evaluation chose, one each of what the family judges.
+    entries : tuple of Paired
+        Every entry that both have, with its own former self; without flips.
+    only : tuple of str
+        Entries that one lacks, in words.
+    figures : tuple of ValueChange
+        The champions' names and scores over all folds that differ, as both states have written them.
+    compared : bool
+        Whether both have predictions, so that champions are compared case by case.
+    """
+
+    family: str
+    data: tuple[ValueChange, ...]
+    champions: tuple[Paired, ...]
+    entries: tuple[Paired, ...]
+    only: tuple[str, ...]
+    figures: tuple[ValueChange, ...] = ()
+    compared: bool = True
+
+
+@dataclass(frozen=True)
+class ExperimentsDifference:
+    """What two states differ in.
+
+    Attributes
+    ----------
+    before, after : str
+        Their names.
+    commits : tuple of str
+        Empty for the working directory.
+    params : tuple of ValueChange
+    families : tuple of FamilyDifference
+    notes : tuple of str
+        What could not be compared, and how far the rest can be trusted.
+    drawing : Drawing
+        How intervals were drawn.
+    """
+
+    before: str
+    after: str
+    commits: tuple[str, str]
+    params: tuple[ValueChange, ...]
+    families: tuple[FamilyDifference, ...]
+    notes: tuple[str, ...]
+    drawing: Drawing
+
+
+def differences(before: ProjectState, after: ProjectState) -> ExperimentsDifference:
+    """Compare two states of the project.
+
+    Raises
+    ------
+    InputError
+        If they have no family in common.
+    """
+    how = Drawing(seed=int(after.params.get("seed", before.params.get("seed", 0))))
+    common = [one for one in FAMILIES if one in before.families and one in after.families]
+    if not common:
+        named = (f"{one.name} has {', '.join(one.families)}" for one in (before, after))
+        raise InputError(f"nothing can be compared: {'; '.join(named)}")
+    found = tuple(_of_family(one, before.families[one], after.families[one], how) for one in common)
+    return ExperimentsDifference(
+        before.name,
+        after.name,
+        (before.commit, after.commit),
+        _params(before, after, common),
+        found,
+        (
+            *_told(before, after),
+            *_without_predictions(found),
+            *(note for one in found for note in _doubts(one)),
+        ),
+        how,
+    )
+
+
+def _params(before: ProjectState, after: ProjectState, families: Sequence[str]) -> tuple[ValueChange, ...]:
+    """Return the knobs that differ, but those of families that are not compared."""
+    left = [family for family in FAMILIES if family not in families]
+    knobs = changed(before.params, after.params)
+    chosen = changed(before.chosen, after.chosen) if before.chosen and after.chosen else ()
+    return (*(one for one in knobs if one.name.partition(".")[0] not in left), *chosen)
+
+
+def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[ValueChange, ...]:
+    """Return what is not the same in both, by name."""
+    names = sorted({*before, *after})
+    pairs = (ValueChange(name, before.get(name), after.get(name)) for name in names)
+    return tuple(one for one in pairs if one.before != one.after)
+
+
+def _of_family(family: str, before: FamilyState, after: FamilyState, how: Drawing) -> FamilyDifference:
+    old = {(one.what, one.entry): one for one in before.unseen}
+    new = {(one.what, one.entry): one for one in after.unseen}
+    best = [
+        paired(old[what, before.champions[what]], new[what, entry], how)
+        for what, entry in after.champions.items()
+        if what in before.champions
+    ]
+    both = [replace(paired(old[key], own, how), flips=()) for key, own in new.items() if key in old]
+    # a registered version is one entry alone
+    lacking = sorted({*old} ^ {*new}) if min(len(old), len(new)) > 1 else []
+    only = [f"{what}: {entry}" for what, entry in lacking]
+    figures = changed(before.figures, after.figures) if before.figures and after.figures else ()
+    return FamilyDifference(
+        family,
+        changed(before.data, after.data),
+        tuple(best),
+        tuple(both),
+        tuple(only),
+        figures,
+        bool(old and new),
+    )
+
+
+def _told(before: ProjectState, after: ProjectState) -> list[str]:
+    notes = [f"{one.name}: {note}" for one in (before, after) for note in one.notes]
+    for one, other in ((before, after), (after, before)):
+        left = [family for family in one.families if family not in other.families]
+        if left:
+            notes.append(f"{', '.join(left)} cannot be compared: {other.name} has nothing of it")
+    return notes
+
+
+def _without_predictions(found: Sequence[FamilyDifference]) -> Iterator[str]:
+    """Say of which families only what git keeps is compared."""
+    if families := [one.family for one in found if not one.compared]:
+        yield (
+            f"{', '.join(families)}: one state lacks predictions; parameters, data and the figures of"
+            " summary.json are compared, without intervals and flipped verdicts"
+        )
+
+
+def _doubts(one: FamilyDifference) -> Iterator[str]:
+    """Say where cases, labels or folds are not the same."""
+    for best in one.champions:
+        if best.only_before or best.only_after:
+            yield (
+                f"{best.what}: {best.common} cases are in both and are compared, {best.only_before} are only"
+                f" in the first, {best.only_after} only in the second"
+            )
+        if best.relabelled:
+            yield (
+                f"{best.what}: {len(best.relabelled)} cases are labelled otherwise in the second; both are"
+                " scored by these labels"
+            )
+        if best.common and best.other_folds is None:
+            yield f"{best.what}: a registered version of before does not say in which folds its cases were"
+        if best.other_folds:
+            yield (
+                f"{best.what}: {best.other_folds} of {best.common} cases lie in another fold, and were judged"
+                " after other lessons"
+            )

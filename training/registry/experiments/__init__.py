@@ -1,1 +1,0 @@
-"""Two states of the project beside each other: commits, experiments, the working tree, registered models."""
