@@ -15,6 +15,8 @@ from data.tables.files import write_text
 BAD_INPUT, UNEXPECTED = 2, 70
 #: How Python encodes bytes of names that are not UTF-8.
 _NOT_UTF8 = "surrogates not allowed"
+#: Packages that only some users need, and the extra of perfjudge that installs them.
+EXTRAS = {"dask": "cluster", "distributed": "cluster", "psycopg": "postgres", "boto3": "s3"}
 #: Characters of a message that are told.
 _MOST = 300
 
@@ -43,10 +45,18 @@ def end(error: Exception, prefix: str = "") -> int:
     elif isinstance(error, UnicodeEncodeError) and error.reason == _NOT_UTF8:
         # a name of a file: all other text is decoded strictly
         told, code = f"{error.object}: is not UTF-8; a file of this name must be renamed", BAD_INPUT
+    elif isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
+        told, code = missing_extra(error.name), BAD_INPUT
     else:
         told, code = f"unexpected {summary(error)}; {_kept(error)}", UNEXPECTED
     sys.stderr.write(f"{one_line(f'{prefix}{told}')}\n")
     return code
+
+
+def missing_extra(package: str) -> str:
+    """Return which extra of perfjudge installs a package of `EXTRAS`."""
+    extra = EXTRAS[package]
+    return f"the package {package} is not installed; install perfjudge[{extra}] (uv sync --extra {extra})"
 
 
 def summary(error: Exception) -> str:

@@ -3,19 +3,25 @@
 import re
 import sys
 import tempfile
+import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import anyio
 import httpx
 import pytest
 
+from data.comparisons.labels.store.database import Place
+from data.ending import EXTRAS
 from data.errors import InputError
+from data.parallel import Compute, side_by_side
 from data.stage import guard
 from data.stage import run as run_stage
 from serving import report
 from serving.cli import run
 from serving.http.api import create_app
 
+CHECKOUT = Path(__file__).parents[2]
 LINE = re.compile(r"(?:perfjudge: )?unexpected (.*); the trace is in (.*)\n")
 
 
@@ -175,3 +181,21 @@ def test_over_http_an_unexpected_error_is_a_problem_whose_instance_stands_in_the
     assert logged.getMessage().startswith(f"{problem['instance']}: GET /fails: unexpected {told}")
     assert f"in {fail.__name__}" in caplog.text
     assert asked(app).json()["instance"] != problem["instance"]
+
+
+NEEDS_EXTRA = {
+    "psycopg": lambda: Place.of("postgresql://anna@nowhere/labels").engine(),
+    "dask": lambda: side_by_side(abs, [1, 2], Compute(1, "tcp://nowhere:8786"), "sums"),
+}
+
+
+@pytest.mark.parametrize("package", EXTRAS)
+def test_a_missing_package_is_named_with_its_extra(package, monkeypatch, capsys):
+    extras = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(SystemExit) as ended:
+        guard(NEEDS_EXTRA.get(package, lambda: import_module(package)))
+    assert ended.value.code == 2
+    line = capsys.readouterr().err
+    assert line.startswith(f"the package {package} is not installed; install perfjudge[{EXTRAS[package]}]")
+    assert EXTRAS[package] in extras

@@ -143,7 +143,7 @@ def _database(storage: str) -> Iterator[Any]:
             yield kept
         finally:
             kept.remove_session()
-    except (SQLAlchemyError, StorageInternalError, ImportError) as exc:
+    except (SQLAlchemyError, StorageInternalError) as exc:
         why = str(getattr(exc, "orig", None) or exc).splitlines()[0]
         raise InputError(f"trials cannot be kept there ({why})", place=place) from exc
 
