@@ -18,8 +18,7 @@ from socket import gethostname
 from typing import TYPE_CHECKING, TypeVar
 
 from data.errors import InputError
-from data.orphans import end_with_parent
-from data.stage import PINNED, collect_rarely
+from data.stage import PINNED, collect_rarely, end_with_parent
 from data.tables.files import digest_of
 
 if TYPE_CHECKING:

@@ -10,17 +10,14 @@ import yaml
 
 from data import collect
 from data.errors import InputError
-from data.matrices import rates as matrix_rates
+from data.matrices import run as matrix_rates
 from data.matrices import schema
 from data.matrices import suite as matrix_suite
-from data.matrices.collect import HOST, Cost, MeasuredRun, corrected, measure, tables
-from data.matrices.defects import DEFECTS, STANDING
-from data.matrices.planning import PlannedRun, order, plan
-from data.matrices.rates import Look, rates
-from data.matrices.run import Outcome
+from data.matrices.collect import HOST, Cost, MeasuredRun, PlannedRun, corrected, measure, order, plan, tables
+from data.matrices.run import Look, Outcome, rates
 from data.matrices.suite import CAUSES, INVALID_KINDS, QUOTA, MatrixSuite
 from data.matrices.validity import decide
-from data.matrices.workloads import WORKLOADS
+from data.matrices.workloads import DEFECTS, STANDING, WORKLOADS
 from data.measure import kernel_counts
 from data.measure.session import Journal, Session
 from tests.seen import Seen
