@@ -17,18 +17,7 @@ from data.tables.files import yaml_content
 
 
 def collect(path: Path, directory: Path) -> bool:
-    """Measure a suite of any kind into `directory`, resuming the measurement there, and write its tables.
-
-    Returns
-    -------
-    bool
-        Whether everything was measured; False after Ctrl-C.
-
-    Raises
-    ------
-    InputError
-        If the suite is wrong or a program is missing.
-    """
+    """Measure a suite of any kind into `directory`, resuming the measurement there, and write its tables."""
     measure = collector(path)
     with Screen() as screen:
         return measure(path, directory, screen)

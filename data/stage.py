@@ -91,7 +91,6 @@ def end(error: Exception, prefix: str = "") -> int:
 
     Parameters
     ----------
-    error : Exception
     prefix : str
         The beginning of the line.
     """
@@ -231,11 +230,6 @@ def pin_arithmetic() -> None:
     differently. Nearly all x86-64 processors since 2015 have the instructions of x86-64-v3, and compute the
     same bits with them. OpenBLAS gets one thread, as it would take one per processor. Where an instruction is
     missing, or on another architecture, the libraries choose as usual.
-
-    Raises
-    ------
-    RuntimeError
-        If NumPy has been imported: it would keep the loops that it has chosen.
     """
     if "numpy" in sys.modules:
         raise RuntimeError("NumPy was imported before a stage could choose its instructions")

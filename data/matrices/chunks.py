@@ -43,7 +43,6 @@ class Pieces:
     workloads : DataFrame
         ``workload, group, piece``: a row per test case, in the order of the source. A pair belongs to the
         test case and the group of its target.
-    rows : int
     """
 
     files: tuple[Path, ...]
@@ -185,8 +184,6 @@ class MetricCounts:
 
     Attributes
     ----------
-    rows : int
-    measured, negative : ndarray of int, shape (n_metrics,)
     least, most : ndarray of shape (n_metrics,)
         NaN where a metric was never measured.
     """
@@ -233,8 +230,6 @@ class Cleaning:
 
     Attributes
     ----------
-    number : int
-    file : Path
     metrics : DataFrame
         As `MatrixTables.metrics`; it is known which of them may be negative.
     reasons : Series of str
@@ -297,10 +292,8 @@ def cleaned(
     ----------
     source : Path
         Where the runs come from; the table of metrics lies beside them.
-    pieces : Pieces
     part : Series of int
         By test case.
-    compute : Compute
     missing : float
         The share of the raw metrics that a run may lack.
     some : int

@@ -75,12 +75,6 @@ def plan(suite: MatrixSuite, causes: Sequence[str], kinds: Sequence[str]) -> lis
     """List all runs: one session after the other, each in random order.
 
     With one session, runs of a pair come together, also in random order.
-
-    Parameters
-    ----------
-    suite : MatrixSuite
-    causes, kinds : sequence of str
-        The causes and the kinds of invalid runs that this machine can make.
     """
     shuffle = random.Random(suite.seed)
     pairs = [(name, number) for name in suite.test_cases for number in range(1, suite.versions + 1)]
@@ -185,16 +179,7 @@ def base(case: TestCase, seconds: float, costs: Mapping[str, float]) -> Work:
 
 
 def spoiled(work: Work, planned: PlannedRun, seconds: float, costs: Mapping[str, float]) -> Work:
-    """Return the work with the defect that is planned, where it lies inside the program.
-
-    Parameters
-    ----------
-    work : Work
-    planned : PlannedRun
-    seconds : float
-        What the work takes in a run.
-    costs : mapping
-    """
+    """Return the work with the defect that is planned, where it lies inside the program."""
     cause, size = planned.cause.removesuffix(EQUAL_TIME), planned.size
     grown = size if cause == EXTRA_WORK else -size if cause != planned.cause else 0.0
     work = work._replace(units={name: units * (1 + grown) for name, units in work.units.items()})
@@ -248,18 +233,7 @@ class Cost:
 def corrected(
     suite: MatrixSuite, name: str, costs: Mapping[str, float], seconds: Callable[[Order], float]
 ) -> float:
-    """Correct what a unit costs by trial runs, as counting makes some programs slower than others.
-
-    Parameters
-    ----------
-    suite : MatrixSuite
-    name : str
-        Of a workload or a defect; a defect is tried beside `HOST`.
-    costs : mapping
-        Seconds of that unit, as the program itself found them without anybody counting, and of the host.
-    seconds : callable
-        Makes one run and returns its elapsed seconds.
-    """
+    """Correct what a unit costs by trial runs, as counting makes some programs slower than others."""
     cost, share = costs[name], suite.seconds / TRANSACTIONS
     for _ in range(TRIALS):
         if name in DEFECTS:
@@ -279,18 +253,7 @@ def measure(
     run: Callable[[Order], Outcome],
     cost: Callable[[str, Mapping[str, float]], float],
 ) -> None:
-    """Measure what the journal lacks, keeping each run at once.
-
-    Parameters
-    ----------
-    session : Session
-    suite : MatrixSuite
-    everything : sequence of PlannedRun
-    run : callable
-        Makes one run.
-    cost : callable
-        Returns what a unit of a workload or defect costs, given the costs that are known.
-    """
+    """Measure what the journal lacks, keeping each run at once."""
     costs = calibrated(session, suite, everything, cost)
 
     def made(now: Sequence[PlannedRun]) -> tuple[list[MeasuredRun], float]:
@@ -338,15 +301,7 @@ def _measured(planned: PlannedRun, at: str, outcome: Outcome) -> MeasuredRun:
 
 
 def tables(suite: MatrixSuite, entries: Sequence[MeasuredRun], name: str) -> MatrixTables:
-    """Make the tables of what is measured; metrics that are the same in all runs are left out.
-
-    Parameters
-    ----------
-    suite : MatrixSuite
-    entries : sequence of MeasuredRun
-    name : str
-        Of the machine.
-    """
+    """Make the tables of what is measured; metrics that are the same in all runs are left out."""
     groups = {name: case.group for name, case in suite.test_cases.items()}
     entries = sorted(entries, key=lambda entry: entry.planned.run_id)
     planned = [entry.planned for entry in entries]
@@ -417,12 +372,6 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
 
     Beside it stands in the settings: ``foreign``, the share of the programs' processor that others used in
     each run, and ``others_busy``, the median of what they used of the whole machine (%).
-
-    Raises
-    ------
-    InputError
-        If the suite is wrong, a program is missing or fails, or the measurement was begun by who can make
-        other defects or count other events.
     """
     suite = matrix_suite.load(path)
     *others, cpu = sorted(os.sched_getaffinity(0))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -19,10 +21,10 @@ from data.matrices.programs import PROGRESS, Progress, Work
 from data.matrices.suite import BACKWARDS, DISTURBED, KILLED, QUOTA
 from data.measure import kernel_counts
 from data.measure.child import Talking, TimedOutError, TimeLimits, execute
-from data.measure.groups import Group, why_no_groups
-from data.measure.interventions import Competition, Quota
+from data.measure.groups import Group, Quota, why_no_groups
 from data.measure.kernel_counts import Numbers, Program, descendants
 from data.measure.perf_stat import Counting
+from data.measure.suite import WORKLOADS
 
 CHANGE, PEAK = ".change", ".peak"
 PROGRAM, GROUP, PERF = "process.", "group.", "perf."
@@ -61,17 +63,7 @@ class Look:
 
 
 def rates(looks: Sequence[Look], perf: Mapping[str, float], transactions: int) -> Numbers:
-    """Return the raw metrics of a run.
-
-    Parameters
-    ----------
-    looks : sequence of Look
-        At least two, at growing times.
-    perf : mapping
-        The count of each event over the run; NaN where perf has none.
-    transactions : int
-        Done in the run; without any, what counts per transaction is missing.
-    """
+    """Return the raw metrics of a run."""
     first, last = looks[0], looks[-1]
     seconds = last.at - first.at
     per = float(transactions) if transactions else np.nan
@@ -149,6 +141,8 @@ def signed(name: str) -> bool:
 
 #: Of our programs in Python.
 ENVIRONMENT = {"PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONHASHSEED": "0"}
+#: Seconds that a competitor may take to start.
+LIMIT = 60.0
 #: How much of every processor a heavy program takes.
 HEAVY = (0.5, 0.7, 0.9)
 
@@ -247,15 +241,7 @@ class Bench:
             self._quota.close()
 
     def run(self, order: Order) -> Outcome:
-        """Run `order` once.
-
-        Raises
-        ------
-        InputError
-            If the program fails.
-        TimedOutError
-            If it does not end within the order's limit.
-        """
+        """Run `order` once."""
         with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch, ExitStack() as stack:
             started = _Started(order, Path(scratch), self.cpu)
             stack.callback(started.end)
@@ -327,6 +313,40 @@ class Bench:
         """Count from 0 again, as when a service is restarted."""
         started.regroup()
         self._counted = {}
+
+
+class Competition:
+    """One stopped program for each processor and share, that is let run around a repetition."""
+
+    def __init__(self, shares: Sequence[float]) -> None:
+        self._programs: dict[float, list[Talking]] = {}
+        for share in shares:
+            self._programs[share] = [_competitor(cpu, share) for cpu in sorted(os.sched_getaffinity(0))]
+
+    @contextmanager
+    def running(self, share: float) -> Iterator[None]:
+        """Take `share` of every processor while the block runs."""
+        programs = self._programs[share]
+        with ExitStack() as stack:
+            for program in programs:
+                stack.callback(program.send, signal.SIGSTOP)
+                program.send(signal.SIGCONT)
+            yield
+
+    def close(self) -> None:
+        """End the competitors."""
+        for programs in self._programs.values():
+            for program in programs:
+                program.end()
+
+
+def _competitor(cpu: int, share: float) -> Talking:
+    place = f"competitor on processor {cpu}"
+    program = Talking([sys.executable, "-I", "-S", str(WORKLOADS), "compete", str(cpu), str(share)], place)
+    if not program.heard(LIMIT):
+        raise program.failed()
+    program.send(signal.SIGSTOP)
+    return program
 
 
 class _Started(Talking):

@@ -70,13 +70,7 @@ class ShapedPiece:
 
 @dataclass(frozen=True)
 class Contrasts:
-    """All pairs as rows: where they lie, and what is known of them together.
-
-    Attributes
-    ----------
-    known : Known
-    pieces : sequence of ShapedPiece
-    """
+    """All pairs as rows: where they lie, and what is known of them together."""
 
     known: Known
     pieces: Sequence[ShapedPiece]
@@ -93,13 +87,7 @@ class Contrasts:
 
     @property
     def counted(self) -> pd.DataFrame:
-        """``abnormal, rows`` by group.
-
-        Raises
-        ------
-        InputError
-            If all rows are normal, or all abnormal.
-        """
+        """``abnormal, rows`` by group."""
         found = pd.concat([one.counted for one in self.pieces]).groupby(level=0).sum()
         abnormal, rows = int(found["abnormal"].sum()), int(found["rows"].sum())
         if abnormal in {0, rows}:
@@ -147,7 +135,6 @@ class LargeRecipe:
         Of a scheme with given groups and contrasted pairs, whose invalid runs are pruned.
     trials : int
         Of the search.
-    seed : int
     missing : float
         The share of the raw metrics that a run may lack.
     compute : Compute

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 import yaml
 
-from data import collect
 from data.errors import InputError
 from data.matrices import run as matrix_rates
 from data.matrices import schema
@@ -370,7 +369,3 @@ def test_a_wrong_suite_is_told_in_one_line(tmp_path, change, message):
     with pytest.raises(InputError) as error:
         matrix_suite.load(path)
     assert str(error.value).startswith(f"{tmp_path}/{message}")
-
-
-def test_the_kind_of_the_shipped_suite_chooses_its_collector():
-    assert collect.collector(SHIPPED).__module__ == "data.matrices"
