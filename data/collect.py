@@ -1,4 +1,4 @@
-"""Measuring here: ``perfjudge collect SUITE.yaml -o DIR``."""
+"""Measure a suite on this machine: ``perfjudge collect SUITE.yaml -o DIR``."""
 
 from __future__ import annotations
 
@@ -6,43 +6,31 @@ import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from pkgutil import resolve_name
 
 from data.errors import InputError
-from data.families import FAMILIES
+from data.families import FAMILIES, supply
 from data.measure.child import end_in_good_order
 from data.measure.session import Screen
 from data.stage import guard
-from data.supply import supply
 from data.tables.files import yaml_content
 
 
 def collect(path: Path, directory: Path) -> bool:
-    """Measure a suite of any kind into `directory`, resuming what is there, and write its tables.
-
-    Returns
-    -------
-    bool
-        Whether everything was measured; False after Ctrl-C.
-
-    Raises
-    ------
-    InputError
-        If the suite is wrong or a program is missing.
-    """
+    """Measure a suite of any kind into `directory`, resuming the measurement there, and write its tables."""
     measure = collector(path)
     with Screen() as screen:
         return measure(path, directory, screen)
 
 
 def collector(path: Path) -> Callable[[Path, Path, Screen], bool]:
-    """Return what collects the suite at `path`, as its ``kind`` says; InputError if it is unknown."""
+    """Return the function that collects suites of this ``kind``; InputError if the kind is unknown."""
     suite = yaml_content(path)
     kind = suite.get("kind") if isinstance(suite, dict) else None
-    supplied = map(supply, FAMILIES)
-    collectors = {one.suite: one.collect for one in supplied if one.collect is not None}
+    collectors = {part.suite: part.collect for part in map(supply, FAMILIES) if part.collect}
     if not isinstance(kind, str) or kind not in collectors:
         raise InputError(f"kind={kind!r}: expected {' or '.join(collectors)}", file=path)
-    return collectors[kind]
+    return resolve_name(collectors[kind])
 
 
 def main(suite: Path, directory: Path) -> int:

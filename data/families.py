@@ -1,5 +1,38 @@
-"""The one list of families: a new one adds folders, its parts of params.yaml and dvc.yaml, its name here."""
+"""The list of families, and what each supplies to this layer.
+
+A new family adds folders, its parts of params.yaml and dvc.yaml, and its name here.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from importlib import import_module
+
 FAMILIES = ("comparisons", "matrices", "corun", "fingerprints")
+
+
+@dataclass(frozen=True)
+class DataSupply:
+    """A family's part of this layer, as import strings such as ``data.corun.collect:collect``.
+
+    Attributes
+    ----------
+    ingest, validate : str or None
+        Stages, functions without arguments; None where the family has no such stage.
+    suite : str
+        The ``kind`` of the suites that `collect` measures.
+    collect : str or None
+        Takes a suite's file, a directory and a `data.measure.session.Screen`; returns whether everything was
+        measured. None where the family measures nothing.
+    """
+
+    ingest: str
+    validate: str | None = None
+    suite: str = ""
+    collect: str | None = None
+
+
+def supply(family: str) -> DataSupply:
+    """Return the part of this layer that `family` supplies."""
+    supplied: DataSupply = import_module(f"data.{family}").SUPPLY
+    return supplied

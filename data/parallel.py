@@ -18,8 +18,7 @@ from socket import gethostname
 from typing import TYPE_CHECKING, TypeVar
 
 from data.errors import InputError
-from data.orphans import end_with_parent
-from data.stage import PINNED, collect_rarely
+from data.stage import PINNED, collect_rarely, end_with_parent
 from data.tables.files import digest_of
 
 if TYPE_CHECKING:
@@ -70,22 +69,7 @@ class Installed:
 
 
 def on_cluster(scheduler: str, function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
-    """Yield what `function` returns for each task, in the order in which workers are done.
-
-    Parameters
-    ----------
-    scheduler : str
-        As ``tcp://host:8786``.
-    function : callable
-        Of this code; it gets a worker for itself.
-    tasks : sequence
-
-    Raises
-    ------
-    ClusterError
-        If the scheduler cannot be reached or goes away, has no worker, one of its workers has another version
-        of this code or of a library or more than one thread, or every worker that takes a certain task dies.
-    """
+    """Yield what `function` returns for each task, in the order in which workers are done."""
     from distributed import KilledWorker, as_completed
     from distributed.client import FutureCancelledError
     from distributed.comm.core import CommClosedError

@@ -74,7 +74,6 @@ class Params(Generic[FamilyType]):
         Of all that is drawn at random.
     compute : Compute
         Where tasks are computed side by side.
-    section : FamilySection
     """
 
     seed: int

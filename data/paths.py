@@ -10,7 +10,6 @@ class Places:
 
     Parameters
     ----------
-    family : str
     root : Path
         The project's directory; by default the working directory.
 

@@ -18,15 +18,7 @@ TablesType = TypeVar("TablesType", bound=Tables)
 
 
 def ingest(section: type[SectionType], read: Callable[[SectionType], Reading[TablesType]]) -> None:
-    """Stage ingest: the source that params.yaml names becomes the family's tables.
-
-    Parameters
-    ----------
-    section : type
-        The family's section of params.yaml.
-    read : callable
-        Reads what the section names.
-    """
+    """Stage ingest: the source that params.yaml names becomes the family's tables."""
     reading = read(load(section).section)
     reading.tables.write(Places(section.family).interim)
     sys.stderr.write(told(reading.skipped))
@@ -39,15 +31,7 @@ def validate(
     tables: type[TablesType],
     decide: Callable[[TablesType, SectionType], Tables],
 ) -> None:
-    """Stage validate: what of the family's tables can be learned from.
-
-    Parameters
-    ----------
-    section, tables : type
-        The family's.
-    decide : callable
-        Makes the decisions; an InputError if a table is wrong or too little is left.
-    """
+    """Stage validate: what of the family's tables can be learned from."""
     places = Places(section.family)
     decisions = decide(tables.read(places.interim), load(section).section)
     decisions.write(places.valid)

@@ -1,7 +1,7 @@
 """Stage validate: ``python -m data.validate FAMILY...``."""
 
+from data.families import supply
 from data.stage import run
-from data.supply import supply
 
 if __name__ == "__main__":
     run("validate", lambda family: supply(family).validate)

@@ -10,8 +10,8 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from data.ending import end
 from data.errors import InputError
+from data.stage import end
 from serving.experiments.commands import add as add_experiments
 from serving.options import (
     AsJson,

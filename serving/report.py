@@ -6,11 +6,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from data.ending import end
 from data.families import FAMILIES
-from data.orphans import alone
 from data.paths import Places
-from data.stage import prepare_process
+from data.stage import alone, end, prepare_process
 from data.tables.files import write_text
 from serving.supply import supply
 

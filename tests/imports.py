@@ -81,7 +81,9 @@ def told(module):
     """Return the modules of ours that strings of a module name, for somebody to import them."""
     texts = (node.value for node in parsed(module) if isinstance(node, ast.Constant))
     return frozenset(
-        one for text in texts if isinstance(text, str) and " " not in text and (one := ours(text))
+        one
+        for text in texts
+        if isinstance(text, str) and " " not in text and (one := ours(text.partition(":")[0]))
     )
 
 

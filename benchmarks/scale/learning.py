@@ -14,8 +14,8 @@ import psutil
 
 from benchmarks.table import SEED, clocked
 from data.parallel import Compute
+from training.matrices.chunks import LargeRecipe
 from training.matrices.engine.engine import LARGE
-from training.matrices.pieces.fit import LargeRecipe
 from training.matrices.schemes import Cell
 
 MODEL, TRIALS, MISSING = "logistic", 6, 0.5

@@ -1,32 +1,10 @@
 """Measurements of co-runs."""
 
-from __future__ import annotations
+from data.families import DataSupply
 
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-from data.supply import DataSupply
-
-if TYPE_CHECKING:
-    from data.measure.session import Screen
-
-
-def _ingest() -> None:
-    from data.corun.validity import ingest_stage
-
-    ingest_stage()
-
-
-def _validate() -> None:
-    from data.corun.validity import validate_stage
-
-    validate_stage()
-
-
-def _collect(suite: Path, directory: Path, screen: Screen) -> bool:
-    from data.corun.collect import collect
-
-    return collect(suite, directory, screen)
-
-
-SUPPLY = DataSupply(_ingest, _validate, suite="corun", collect=_collect)
+SUPPLY = DataSupply(
+    "data.corun.validity:ingest_stage",
+    "data.corun.validity:validate_stage",
+    "corun",
+    "data.corun.collect:collect",
+)

@@ -84,15 +84,7 @@ def measure(
     suite: CorunSuite,
     run: Callable[[PlannedCorun], tuple[list[TaskRun], float]],
 ) -> None:
-    """Measure what the journal lacks, keeping each measurement at once.
-
-    Parameters
-    ----------
-    session : Session
-    suite : CorunSuite
-    run : callable
-        Measures one plan; returns its runs and the share of the machine that others used.
-    """
+    """Measure what the journal lacks, keeping each measurement at once."""
 
     def made(now: Sequence[PlannedCorun]) -> tuple[list[MeasuredCorun], float]:
         at = datetime.now(UTC).isoformat()
@@ -103,14 +95,7 @@ def measure(
 
 
 def tables(entries: Sequence[MeasuredCorun], host: dict[str, Any]) -> CorunTables:
-    """Make the tables of what is measured.
-
-    Parameters
-    ----------
-    entries : sequence of MeasuredCorun
-    host : dict
-        The row of the machine.
-    """
+    """Make the tables of what is measured."""
     tasks: list[dict[str, Any]] = []
     pairs: list[dict[str, Any]] = []
     samples: list[dict[str, Any]] = []
@@ -133,13 +118,7 @@ def tables(entries: Sequence[MeasuredCorun], host: dict[str, Any]) -> CorunTable
 
 
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
-    """Measure a suite, as `data.collect.collect` says.
-
-    Raises
-    ------
-    InputError
-        If the suite is wrong, a program is missing or fails, or there are too few processors.
-    """
+    """Measure a suite, as `data.collect.collect` says."""
     suite = corun_suite.load(path)
     cpus = processors(suite.together, path)
     means = counting(suite, path)
@@ -169,13 +148,7 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
 
 
 def processors(number: int, path: Path) -> list[int]:
-    """Return the processors to run on.
-
-    Raises
-    ------
-    InputError
-        If there are fewer than `number`, which the file at `path` asks for.
-    """
+    """Return the processors to run on."""
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < number:
         raise InputError(f"together={number}, and there are {len(cpus)} processors to run on", file=path)
@@ -183,13 +156,7 @@ def processors(number: int, path: Path) -> list[int]:
 
 
 def counting(suite: CorunSuite, path: Path) -> Counters:
-    """Try what can be counted here.
-
-    Raises
-    ------
-    InputError
-        If perf is missing or counts none of the suite's events.
-    """
+    """Try what can be counted here."""
     why = perf_stat.uncountable(suite.events)
     events = [event for event in suite.events if event not in why]
     if not events:

@@ -69,18 +69,7 @@ def measure(
     run: Callable[[Sequence[str]], tuple[list[TaskRun], float]],
     screen: Screen,
 ) -> pd.DataFrame:
-    """Run every group; when others use the machine, again, as the suite says.
-
-    Parameters
-    ----------
-    run : callable
-        Runs tasks side by side; returns their runs and the share of the machine that others used.
-
-    Returns
-    -------
-    DataFrame
-        With the columns of `DTYPES`, a row per task; none of groups with a task that ran for too long.
-    """
+    """Run every group; when others use the machine, again, as the suite says."""
     rows: list[tuple[object, ...]] = []
     for number, one in enumerate(planned):
         waited = partial(screen.advance, number, len(planned))
@@ -104,13 +93,7 @@ def measure(
 def collect(
     path: Path, placements: Sequence[Placement], directory: Path, repetitions: int, screen: Screen
 ) -> None:
-    """Run `placements` of the tasks of a suite; write ``placements.parquet`` and ``settings.json``.
-
-    Raises
-    ------
-    InputError
-        If the suite is wrong, lacks a task, a program is missing or fails, or there are too few processors.
-    """
+    """Run `placements` of the tasks of a suite; write ``placements.parquet`` and ``settings.json``."""
     suite = corun_suite.load(path)
     by_name = {task.name: task for task in suite.tasks}
     every = [group for _, groups in placements for group in groups]

@@ -126,12 +126,10 @@ class TaskRun:
 
     Attributes
     ----------
-    task : str
     cpu : int
         The processor it was pinned to.
     seconds : float
         From its start to its end, the program's own start-up included.
-    events : list of str
     counts : list of float or None
         By event, over the whole run; None where nothing counted it.
     samples : list of list
@@ -168,22 +166,7 @@ def beside(tasks: Sequence[str]) -> list[list[str]]:
 def together(
     tasks: Sequence[CorunTask], cpus: Sequence[int], means: Counters, limits: TimeLimits | None = None
 ) -> tuple[list[TaskRun], float]:
-    """Run `tasks` at once, each on its processor; one that ends is started again until all have ended once.
-
-    Returns
-    -------
-    runs : list of TaskRun
-        The first run of each task.
-    foreign : float
-        The share of the machine that others used meanwhile.
-
-    Raises
-    ------
-    InputError
-        If a program is missing or fails.
-    TimedOutError
-        If a task takes longer than `limits` let it, by default what a first run may take.
-    """
+    """Run `tasks` at once, each on its processor; one that ends starts again until all have ended once."""
     limits = limits or TimeLimits()
     with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch, ExitStack() as stack:
         measured = []

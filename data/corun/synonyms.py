@@ -133,7 +133,6 @@ class Canonical:
 
     Attributes
     ----------
-    table : DataFrame
     privileges : dict of str to str
         Of the events that were counted for some privilege only: which.
     """
@@ -150,7 +149,6 @@ def canonical(table: pd.DataFrame, time: str, kept: Collection[str] = ()) -> Can
 
     Parameters
     ----------
-    table : DataFrame
     time : str
         The column that is no event.
     kept : collection of str

@@ -1,32 +1,10 @@
 """Measurements of fingerprints."""
 
-from __future__ import annotations
+from data.families import DataSupply
 
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-from data.supply import DataSupply
-
-if TYPE_CHECKING:
-    from data.measure.session import Screen
-
-
-def _ingest() -> None:
-    from data.fingerprints.validity import ingest_stage
-
-    ingest_stage()
-
-
-def _validate() -> None:
-    from data.fingerprints.validity import validate_stage
-
-    validate_stage()
-
-
-def _collect(suite: Path, directory: Path, screen: Screen) -> bool:
-    from data.fingerprints.collect import collect
-
-    return collect(suite, directory, screen)
-
-
-SUPPLY = DataSupply(_ingest, _validate, suite="fingerprint", collect=_collect)
+SUPPLY = DataSupply(
+    "data.fingerprints.validity:ingest_stage",
+    "data.fingerprints.validity:validate_stage",
+    "fingerprint",
+    "data.fingerprints.collect:collect",
+)

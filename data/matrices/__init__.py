@@ -1,32 +1,10 @@
 """Measurements of matrices of raw metrics."""
 
-from __future__ import annotations
+from data.families import DataSupply
 
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-from data.supply import DataSupply
-
-if TYPE_CHECKING:
-    from data.measure.session import Screen
-
-
-def _ingest() -> None:
-    from data.matrices.validity import ingest_stage
-
-    ingest_stage()
-
-
-def _validate() -> None:
-    from data.matrices.validity import validate_stage
-
-    validate_stage()
-
-
-def _collect(suite: Path, directory: Path, screen: Screen) -> bool:
-    from data.matrices.collect import collect
-
-    return collect(suite, directory, screen)
-
-
-SUPPLY = DataSupply(_ingest, _validate, suite="matrix", collect=_collect)
+SUPPLY = DataSupply(
+    "data.matrices.validity:ingest_stage",
+    "data.matrices.validity:validate_stage",
+    "matrix",
+    "data.matrices.collect:collect",
+)

@@ -18,8 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from data.matrices.defects import DEFECTS, STANDING
-from data.matrices.workloads import WORKLOADS
+from data.matrices.workloads import DEFECTS, STANDING, WORKLOADS
 from data.measure.workloads import Units, repeat
 
 #: Transactions done, begin and end by the monotonic clock.

@@ -3,27 +3,146 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
+
 from data.matrices.programs import PROGRESS, Progress, Work
-from data.matrices.rates import BUSY, Look, rates
 from data.matrices.suite import BACKWARDS, DISTURBED, KILLED, QUOTA
 from data.measure import kernel_counts
 from data.measure.child import Talking, TimedOutError, TimeLimits, execute
-from data.measure.groups import Group, why_no_groups
-from data.measure.interventions import Competition, Quota
-from data.measure.kernel_counts import Program, descendants
+from data.measure.groups import Group, Quota, why_no_groups
+from data.measure.kernel_counts import Numbers, Program, descendants
 from data.measure.perf_stat import Counting
+from data.measure.suite import WORKLOADS
+
+CHANGE, PEAK = ".change", ".peak"
+PROGRAM, GROUP, PERF = "process.", "group.", "perf."
+#: Processor time of the program, in milliseconds per second: from its control group where there is one.
+BUSY = "process.busy"
+PEAKED = (
+    *("cpu.user", "cpu.system", "cpu.idle", "cpu.iowait", "stat.ctxt", "stat.intr", "stat.processes"),
+    *("vmstat.pgfault", "vmstat.pgfree", "vmstat.pgalloc_normal", "vmstat.pgpgout", "vmstat.nr_dirtied"),
+    *("softirq.SCHED", "softirq.RCU", "irq.RES", "irq.LOC", "disk.writes", "pressure.cpu_some"),
+)
+#: A last interval is too short for a peak if it is a smaller share of the one before.
+SHORT = 0.5
+PLAIN_LEVELS = ("level_Threads", "level_files", "level_avg")
+#: Units of what a program or its control group counts, other than plain numbers.
+PROGRAM_UNITS = {
+    **dict.fromkeys(("user", "system", "wait", "run"), "ms"),
+    **dict.fromkeys(("read_volume", "write_volume", "disk_read", "disk_written"), "KiB"),
+    "resident": "MiB",
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    """What was read at one moment, ``at`` in seconds of any clock.
+
+    ``machine``, ``program`` and ``group`` are counts, ``levels`` are levels of the machine and
+    ``program_levels`` those of the program.
+    """
+
+    at: float
+    machine: Numbers
+    program: Numbers
+    group: Numbers
+    levels: Numbers
+    program_levels: Numbers
+
+
+def rates(looks: Sequence[Look], perf: Mapping[str, float], transactions: int) -> Numbers:
+    """Return the raw metrics of a run."""
+    first, last = looks[0], looks[-1]
+    seconds = last.at - first.at
+    per = float(transactions) if transactions else np.nan
+    found = _growth(first.machine, last.machine, seconds)
+    steps = [
+        _growth(before.machine, after.machine, after.at - before.at)
+        for before, after in pairwise(_whole(looks))
+    ]
+    found |= {f"{name}{PEAK}": max(step[name] for step in steps) for name in PEAKED if name in found}
+    levels = _growth(first.levels, last.levels, seconds)
+    found |= {f"{name}{CHANGE}": value for name, value in levels.items()}
+    for name, values in _by_name(look.program for look in looks).items():
+        found[f"{PROGRAM}{name}"] = (max(values) - first.program.get(name, 0.0)) / per
+    found |= {f"{GROUP}{name}": value for name, value in _growth(first.group, last.group, seconds).items()}
+    for name, values in _by_name(look.program_levels for look in looks).items():
+        found[f"{PROGRAM}{name}"] = float(np.mean(values))
+    found |= {f"{PERF}{event}": count / per for event, count in perf.items()}
+    found[BUSY] = _busy(found, per / seconds)
+    return found
+
+
+def _by_name(looks: Iterable[Numbers]) -> dict[str, list[float]]:
+    """Return by name what there was at each look that had it."""
+    found: dict[str, list[float]] = {}
+    for look in looks:
+        for name, value in look.items():
+            found.setdefault(name, []).append(value)
+    return found
+
+
+def _whole(looks: Sequence[Look]) -> list[Look]:
+    """Return the looks whose intervals tell a peak: a last one that is much shorter joins the one before.
+
+    A program ends at any time, and clocks of the kernel tick every few milliseconds.
+    """
+    if len(looks) <= len(("first", "last")):
+        return list(looks)
+    *before, late, last = looks
+    short = last.at - late.at < SHORT * (late.at - before[-1].at)
+    return [*before, last] if short else [*before, late, last]
+
+
+def _growth(before: Numbers, after: Numbers, seconds: float) -> Numbers:
+    return {name: (value - before.get(name, 0.0)) / seconds for name, value in after.items()}
+
+
+def _busy(found: Numbers, transactions_per_second: float) -> float:
+    kinds = ("user", "system")
+    if all(f"{GROUP}{kind}_usec" in found for kind in kinds):
+        return sum(found[f"{GROUP}{kind}_usec"] for kind in kinds) / 1000
+    return sum(found[f"{PROGRAM}{kind}"] for kind in kinds) * transactions_per_second
+
+
+def unit(name: str) -> str:
+    """Return the unit of a raw metric."""
+    if name == BUSY:
+        return "ms/s"
+    if name.startswith(PERF):
+        return "ms/txn" if name.endswith("clock") else "1/txn"
+    if name.startswith(GROUP):
+        return "us/s" if name.endswith("_usec") else "1/s"
+    if name.startswith(PROGRAM):
+        kind = name.removeprefix(PROGRAM)
+        if kind.startswith("level_"):
+            return "1" if kind.startswith(PLAIN_LEVELS) else "KiB"
+        known = PROGRAM_UNITS.get(kind, "1")
+        return known if known == "MiB" else f"{known}/txn"
+    return f"{kernel_counts.unit(name.removesuffix(CHANGE).removesuffix(PEAK))}/s"
+
+
+def signed(name: str) -> bool:
+    """Tell whether a raw metric may be negative."""
+    return name.endswith(CHANGE)
+
 
 #: Of our programs in Python.
 ENVIRONMENT = {"PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONHASHSEED": "0"}
+#: Seconds that a competitor may take to start.
+LIMIT = 60.0
 #: How much of every processor a heavy program takes.
 HEAVY = (0.5, 0.7, 0.9)
 
@@ -122,15 +241,7 @@ class Bench:
             self._quota.close()
 
     def run(self, order: Order) -> Outcome:
-        """Run `order` once.
-
-        Raises
-        ------
-        InputError
-            If the program fails.
-        TimedOutError
-            If it does not end within the order's limit.
-        """
+        """Run `order` once."""
         with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch, ExitStack() as stack:
             started = _Started(order, Path(scratch), self.cpu)
             stack.callback(started.end)
@@ -202,6 +313,40 @@ class Bench:
         """Count from 0 again, as when a service is restarted."""
         started.regroup()
         self._counted = {}
+
+
+class Competition:
+    """One stopped program for each processor and share, that is let run around a repetition."""
+
+    def __init__(self, shares: Sequence[float]) -> None:
+        self._programs: dict[float, list[Talking]] = {}
+        for share in shares:
+            self._programs[share] = [_competitor(cpu, share) for cpu in sorted(os.sched_getaffinity(0))]
+
+    @contextmanager
+    def running(self, share: float) -> Iterator[None]:
+        """Take `share` of every processor while the block runs."""
+        programs = self._programs[share]
+        with ExitStack() as stack:
+            for program in programs:
+                stack.callback(program.send, signal.SIGSTOP)
+                program.send(signal.SIGCONT)
+            yield
+
+    def close(self) -> None:
+        """End the competitors."""
+        for programs in self._programs.values():
+            for program in programs:
+                program.end()
+
+
+def _competitor(cpu: int, share: float) -> Talking:
+    place = f"competitor on processor {cpu}"
+    program = Talking([sys.executable, "-I", "-S", str(WORKLOADS), "compete", str(cpu), str(share)], place)
+    if not program.heard(LIMIT):
+        raise program.failed()
+    program.send(signal.SIGSTOP)
+    return program
 
 
 class _Started(Talking):

@@ -71,13 +71,7 @@ UNITS = {ELAPSED: "s", TRANSACTIONS: "1"} | {name: formula.unit for name, formul
 
 
 def rolled_up(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return `runs` with all summary metrics, the raw ones first.
-
-    Parameters
-    ----------
-    runs : DataFrame
-        One row per run: raw metrics, ``summary_elapsed`` and ``summary_transactions``.
-    """
+    """Return `runs` with all summary metrics, the raw ones first."""
     known: dict[str, pd.Series] = {}
     for name, formula in FORMULAS.items():
         try:
@@ -151,14 +145,7 @@ def _kinds(tables: MatrixTables) -> tuple[NDArray[np.bool_], NDArray[np.bool_], 
 
 
 def cells(tables: MatrixTables) -> Cells:
-    """Return the numbers that may break a rule.
-
-    Returns
-    -------
-    dict of ndarray
-        ``run_id, metric, value, signed, share, clock``: whether the metric may be negative, is a percentage,
-        is the elapsed time.
-    """
+    """Return the numbers that may break a rule."""
     metrics, values = tables.metrics, tables.numbers(tables.all_metrics)
     share, clock, may_be_negative = _kinds(tables)
     rows, columns = np.nonzero(odd(tables))

@@ -11,8 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from data.errors import InputError
-from data.matrices.defects import DEFECTS, STANDING
-from data.matrices.workloads import WORKLOADS
+from data.matrices.workloads import DEFECTS, STANDING, WORKLOADS
 from data.measure.suite import Count, CountedSuite, typed, unique
 from data.tables.documents import Section
 from data.tables.files import yaml_content

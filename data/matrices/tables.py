@@ -141,7 +141,6 @@ class MatrixTables(Tables):
 
         Parameters
         ----------
-        directory : Path
         flags : bool
             Whether the flags of analysts are wanted. If not, it doesn't matter what stands there.
 

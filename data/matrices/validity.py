@@ -34,7 +34,6 @@ def stacks(place: Whole, places: int) -> Iterator[tuple[Whole, Whole]]:
     ----------
     place : ndarray of shape (n_rows,)
         Where each row belongs, from 0 to `places`, exclusive.
-    places : int
 
     Yields
     ------
@@ -172,13 +171,7 @@ def decide(tables: MatrixTables, missing: float) -> MatrixDecisions:
 
 
 def telling(metrics: pd.Series, raw: Sequence[str]) -> list[str]:
-    """Return the raw metrics that say something; an InputError if there is none.
-
-    Parameters
-    ----------
-    metrics : Series of str
-        By metric, why nothing can be learned from it; empty where something can.
-    """
+    """Return the raw metrics that say something; an InputError if there is none."""
     left = [name for name in raw if metrics[name] == ""]
     if not left:
         why = metrics[list(raw)]
@@ -200,11 +193,6 @@ def decide_runs(tables: MatrixTables, missing: float) -> pd.DataFrame:
 
     What a run lacks is counted against all raw metrics of `tables`, so that it doesn't matter what other runs
     are asked about; summary metrics may be missing.
-
-    Returns
-    -------
-    DataFrame
-        ``run_id, kept, rule, reason``, row by row as the table of runs.
     """
     return typed(broken_rules(tables, missing, tables.raw, []), MatrixDecisions.SPECS["runs"].dtypes)
 

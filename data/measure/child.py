@@ -117,7 +117,6 @@ class Child:
 
     Parameters
     ----------
-    command : sequence of str
     place : str
         What an error names.
     scratch : Path, optional
@@ -132,7 +131,6 @@ class Child:
 
     Attributes
     ----------
-    pid : int
     begun : float
         By `time.perf_counter`.
     ended : int
@@ -328,7 +326,6 @@ def execute(
 
     Parameters
     ----------
-    command : sequence of str
     place : str
         What an error names.
     limit : float, optional

@@ -25,6 +25,9 @@ from data.measure.kernel_counts import (
     rows,
 )
 
+CGROUPS = Path("/sys/fs/cgroup")
+#: Control group period: short compared with a repetition, so that a quota slows evenly.
+PERIOD_MICROSECONDS = 10_000
 _PROCESSES, _KILL, _EVENTS = "cgroup.procs", "cgroup.kill", "cgroup.events"
 #: Seconds between two looks at processes that are ending.
 NAP = 0.005
@@ -288,3 +291,54 @@ def _libc() -> Any:
     import ctypes
 
     return ctypes.CDLL(None)
+
+
+class Quota:
+    """A control group (version 1 or 2) whose processor time is bounded.
+
+    Raises
+    ------
+    OSError
+        From the constructor, if this machine does not let us make one.
+    """
+
+    def __init__(self) -> None:
+        legacy = CGROUPS / "cpu"
+        self._legacy = legacy.is_dir()
+        root = legacy if self._legacy else CGROUPS
+        remove_abandoned(root)
+        self.path = root / f"perfjudge-{os.getpid()}"
+        self.path.mkdir()
+        self._weigh()
+        if not self._legacy and not (self.path / "cpu.max").exists():
+            self.path.rmdir()
+            raise OSError(f"{self.path} has no cpu.max: the cpu controller is not enabled")
+
+    def _weigh(self) -> None:
+        """Give the group the largest weight: the quota alone should slow a program, not its neighbours."""
+        name, largest = ("cpu.shares", "262144") if self._legacy else ("cpu.weight", "10000")
+        if (self.path / name).exists():
+            (self.path / name).write_text(largest)
+
+    def limit(self, processors: float) -> None:
+        """Allow `processors` seconds of processor time a second."""
+        quota = max(1000, round(processors * PERIOD_MICROSECONDS))
+        if self._legacy:
+            (self.path / "cpu.cfs_quota_us").write_text("-1")
+            (self.path / "cpu.cfs_period_us").write_text(str(PERIOD_MICROSECONDS))
+            (self.path / "cpu.cfs_quota_us").write_text(str(quota))
+        else:
+            (self.path / "cpu.max").write_text(f"{quota} {PERIOD_MICROSECONDS}")
+
+    @property
+    def apart(self) -> bool:
+        """Whether a program in this group can be in another that counts."""
+        return self._legacy
+
+    def add(self, pid: int) -> None:
+        """Move a program that runs into the group."""
+        (self.path / "cgroup.procs").write_text(str(pid))
+
+    def close(self) -> None:
+        """Remove the group, with what is left in it where it is of version 2."""
+        remove_group(self.path)

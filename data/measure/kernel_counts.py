@@ -208,12 +208,6 @@ class Program:
         return dict(total, resident=self._tree.resident_mebibytes) if total else {}
 
 
-def own_seconds(pid: int) -> float:
-    """Return the processor time of one process so far."""
-    user, system = (int(process_stat(pid)[own]) for own, _ in (_STAT["user_ms"], _STAT["system_ms"]))
-    return (user + system) / TICKS_PER_SECOND
-
-
 #: Those of the nr_ lines of vmstat that only grow.
 NR_COUNTS = frozenset(
     f"vmstat.{name}"

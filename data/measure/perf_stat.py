@@ -47,7 +47,6 @@ def read(path: Path, reserved: Container[str] = (TIME,)) -> pd.DataFrame:
 
     Parameters
     ----------
-    path : Path
     reserved : container of str
         Names of columns beside which the counts will stand; no event may have one of them.
 
@@ -200,10 +199,8 @@ class Counting:
     ----------
     pids : sequence of int
         The program, with what it has started; what they start from now on is counted, too.
-    events : sequence of str
     interval : float
         Seconds.
-    output : Path
     """
 
     def __init__(self, pids: Sequence[int], events: Sequence[str], interval: float, output: Path) -> None:

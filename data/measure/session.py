@@ -72,7 +72,6 @@ class Journal(Generic[Entry]):
 
         Parameters
         ----------
-        path : Path
         begun : mapping
             The suite, and what of the machine must be the same all the time.
         entry, note : type
@@ -287,7 +286,6 @@ class Session(Generic[Entry]):
 
         Parameters
         ----------
-        everything : sequence of Planned
         make : callable
             Measures a batch; returns its entries and the share of the machine that others used.
         batch : int
@@ -334,7 +332,6 @@ def quietest(
     ----------
     make : callable
         Returns what it made and the share of the machine that others used meanwhile.
-    foreign : float
     attempts : float
         How many times at most.
     progress : callable

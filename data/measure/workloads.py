@@ -195,13 +195,7 @@ def shares(work: int, threads: int) -> list[int]:
 
 
 def run(name: str, work: int, threads: int) -> float:
-    """Do `work` units of `name` with `threads` processes.
-
-    Returns
-    -------
-    float
-        Seconds from the common start to the last end; setting up is not counted.
-    """
+    """Do `work` units of `name` with `threads` processes."""
     ready_read, ready_write = os.pipe()
     start_read, start_write = os.pipe()
     units = WORKLOADS[name]()

@@ -24,7 +24,6 @@ def cells(path: Path, columns: Sequence[str] = (), **options: Any) -> pd.DataFra
 
     Parameters
     ----------
-    path : Path
     columns : sequence of str
         Those that it must have.
     **options

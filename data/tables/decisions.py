@@ -78,8 +78,6 @@ def reasons(values: pd.DataFrame, missing: float, rows: str, measured: str, valu
 
     Parameters
     ----------
-    values : DataFrame
-    missing : float
     rows, measured, value : str
         What messages call the rows, what was done in them, and what that gave.
     """

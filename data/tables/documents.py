@@ -184,7 +184,6 @@ def said(exc: ValidationError, whole: str = "the file") -> str:
 
     Parameters
     ----------
-    exc : ValidationError
     whole : str
         What the line calls all of it, where no single place is wrong.
     """

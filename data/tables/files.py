@@ -106,7 +106,6 @@ def read_json(path: Path, model: type[T]) -> T:
 
     Parameters
     ----------
-    path : Path
     model : type
         What pydantic can validate: one of its models, or a dataclass.
 
@@ -188,7 +187,6 @@ def yaml_content(path: Path, loader: type[Any] | None = None) -> Any:
 
     Parameters
     ----------
-    path : Path
     loader : type, optional
         `SafeLoader` (the default) or `TextLoader` of `data.tables.documents`.
 

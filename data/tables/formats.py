@@ -74,8 +74,6 @@ class Sources(Generic[TablesType]):
 
     Attributes
     ----------
-    formats : mapping of str to Format
-    tables : type
     needed : mapping of str to callable
         What tables must hold some of, in a word, and what lists it.
     """
@@ -91,7 +89,6 @@ class Sources(Generic[TablesType]):
         ----------
         name : str
             Of the format.
-        paths : sequence of Path
         keep_going : bool
             Leave out what cannot be used, and tell it.
 

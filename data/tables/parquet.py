@@ -64,14 +64,7 @@ class WantedColumns:
 
 
 def read(path: Path, wanted: WantedColumns) -> pd.DataFrame:
-    """Read what is `wanted` of a Parquet file.
-
-    Raises
-    ------
-    InputError
-        If the file is missing, is no Parquet file, lacks a column, has one twice, or a value in it has
-        another type than expected; names the column, row (from 0) and value.
-    """
+    """Read what is `wanted` of a Parquet file."""
     if not path.is_file():
         raise InputError("no such file; expected a Parquet table", file=path)
     with opened(path) as file:

@@ -17,8 +17,6 @@ def nearest(name: str, known: Iterable[str], alike: float = ALIKE) -> str | None
 
     Parameters
     ----------
-    name : str
-    known : iterable of str
     alike : float
         How alike they must be: twice the letters in common, over the letters of both.
     """

@@ -25,7 +25,6 @@ class Rule:
 
     Attributes
     ----------
-    column : str
     told : str
         What they must be, in words.
     holds : callable
@@ -192,10 +191,8 @@ class Spec(parquet.WantedColumns):
 
         Parameters
         ----------
-        table : DataFrame
         name : str
             What messages call it.
-        problems : Problems
 
         Raises
         ------

@@ -16,7 +16,7 @@ from starlette.datastructures import State
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from data.ending import summary
+from data.stage import summary
 from serving.http import authentication, request_context, schemas
 from serving.http.authentication import Access, Csrf
 from serving.http.drift import Drift

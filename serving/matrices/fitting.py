@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from data.matrices.params import Matrices
+from training.matrices.chunks import LargeRecipe
 from training.matrices.engine.engine import LARGE
-from training.matrices.pieces.fit import LargeRecipe
 from training.matrices.schemes import Cell
 from training.registry.champions import project_params
 
@@ -20,7 +20,7 @@ def fit(source: Path, output: Path, model: str, trials: int | None, work: Path |
     Raises
     ------
     InputError
-        As of `training.matrices.pieces.fit.LargeRecipe.train`.
+        As of `training.matrices.chunks.LargeRecipe.train`.
     """
     knobs = project_params(Matrices)
     how, scheme = knobs.section.evaluate, replace(LARGE, components=knobs.section.evaluate.components)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from data.orphans import alone
 from data.paths import Places
+from data.stage import alone
 from data.tables.files import PART
 from tests.imports import ROOT
 
@@ -23,7 +23,7 @@ subprocess.run(["sh", "-c", sys.executable + " -c '" + sys.argv[1] + "'{}"])
 STAGE = """
 import time
 from pathlib import Path
-from data.orphans import alone
+from data.stage import alone
 with alone("comparisons"):
     with open("at work", "a") as file:
         file.write("a line\\n")

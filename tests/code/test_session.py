@@ -3,11 +3,11 @@ import math
 import pytest
 
 from data.errors import InputError
-from data.fingerprints.stress_ng import PlannedStressor, Rate
+from data.fingerprints.collect import MeasuredRun, PlannedRun
 from data.measure.session import Journal, Session, quietest
 from tests.seen import Seen
 
-PLAN = [PlannedStressor("cpu", 1, repetition) for repetition in range(1, 6)]
+PLAN = [PlannedRun("", "stressor", "cpu", 1, repetition) for repetition in range(1, 6)]
 
 
 @pytest.fixture(autouse=True)
@@ -17,11 +17,11 @@ def _impatient(monkeypatch):
 
 @pytest.fixture
 def journal(tmp_path):
-    return Journal.open(tmp_path / "journal.jsonl", {}, Rate)
+    return Journal.open(tmp_path / "journal.jsonl", {}, MeasuredRun)
 
 
 def rate(task, value):
-    return Rate(*task.key, "2026-11-21T00:00:00+00:00", value, "", 0.0)
+    return MeasuredRun(*task.key, "2026-11-21T00:00:00+00:00", value, "", 0.0)
 
 
 def test_a_batch_is_made_again_together_until_nobody_disturbs_it(journal):
@@ -33,7 +33,7 @@ def test_a_batch_is_made_again_together_until_nobody_disturbs_it(journal):
 
     Session(journal, seen, "rates", 0.1, math.inf).measure(PLAN, make, batch=2)
     assert batches == [[1, 2]] * 4 + [[3, 4], [5]]
-    assert [entry.rate for entry in journal.entries] == [4, 4, 5, 5, 6]
+    assert [entry.value for entry in journal.entries] == [4, 4, 5, 5, 6]
     assert [line[:2] for line in seen.lines] == [(0, 5)] * 4 + [(2, 5), (4, 5), (5, 5)]
 
 
@@ -45,7 +45,7 @@ def test_an_error_is_no_end_in_good_order_and_keeps_what_was_measured(journal):
 
     with pytest.raises(InputError, match="broken"), Session(journal, Seen(), "rates") as session:
         session.measure(PLAN, make)
-    again = Journal.open(journal.path, {}, Rate)
+    again = Journal.open(journal.path, {}, MeasuredRun)
     assert [task.repetition for task in Session(again, Seen(), "rates").waiting(PLAN)] == [3, 4, 5]
 
 

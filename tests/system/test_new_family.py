@@ -21,21 +21,16 @@ from tests.system.conftest import Listening
 #: Every file that the family adds.
 FILES = {
     "data/boots/__init__.py": """
-from data.supply import DataSupply
-
-def _ingest():
-    from data.boots.tables import Boots, BootTables
-    from data.stages import ingest
-    from data.tables.formats import Reading
-    ingest(Boots, lambda section: Reading(BootTables.read(section.ingest.path)))
-
-SUPPLY = DataSupply(_ingest)
+from data.families import DataSupply
+SUPPLY = DataSupply("data.boots.tables:ingest_stage")
 """,
     "data/boots/tables.py": """
 from dataclasses import dataclass
 from typing import ClassVar
 import pandas as pd
 from data.params import FamilySection, Ingest, Promote
+from data.stages import ingest
+from data.tables.formats import Reading
 from data.tables.specs import Spec, Tables
 
 class Boots(FamilySection):
@@ -47,6 +42,9 @@ class Boots(FamilySection):
 class BootTables(Tables):
     SPECS: ClassVar = {"boots": Spec({"machine": "str", "memory_gib": "float64", "seconds": "float64"})}
     boots: pd.DataFrame
+
+def ingest_stage():
+    ingest(Boots, lambda section: Reading(BootTables.read(section.ingest.path)))
 """,
     "features/boots/__init__.py": """
 from features.supply import FeaturesSupply

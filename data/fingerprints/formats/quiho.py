@@ -71,11 +71,6 @@ def read(directory: Path) -> FingerprintTables:
     timestamps of a machine, so that (machine, repetition) joins an application with the run beside it. A rate
     of 0 is how the source writes a stressor that did not run, and becomes missing; so does an application's
     0, which is a time below the clock's hundredth of a second. ``timestamp`` is a further column.
-
-    Raises
-    ------
-    InputError
-        If a file or column is missing, a value is no number, or there is no fingerprint.
     """
     results = _number_runs(_read(directory / "results.csv", COLUMNS))
     is_rate = results["benchmark"] == FINGERPRINT

@@ -43,11 +43,6 @@ def read(directory: Path) -> FingerprintTables:
     A machine is ``vendor/server``, with one repetition. A rate of 0 is a stressor that did nothing and an
     application's 0 one that the server does not support; both become missing. An application that was not run
     on a server has no row.
-
-    Raises
-    ------
-    InputError
-        If a file or column is missing, or an application is of no known kind.
     """
     servers = _keyed(read_table(directory / "servers.parquet", SERVER_DTYPES))
     rates = _keyed(read_table(directory / "fingerprint.parquet", KEY_DTYPES))

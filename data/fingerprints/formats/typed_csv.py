@@ -39,13 +39,7 @@ class ValueColumn(NamedTuple):
 
 
 def read_machines(path: Path) -> FingerprintTables:
-    """Read a CSV file.
-
-    Raises
-    ------
-    InputError
-        If it is no CSV, has no machine, no stressor, a column twice or misspelt, or a cell that is no number.
-    """
+    """Read a CSV file."""
     table = _cells(path)
     machine, *columns = table.columns
     for column in columns:
@@ -159,7 +153,6 @@ def read_application(path: Path, measure: ValueColumn, beyond: int = 0) -> pd.Da
 
     Parameters
     ----------
-    path : Path
     measure : ValueColumn
         What the values are; a column ``unit`` or ``metric`` takes the place of its metric.
     beyond : int

@@ -69,7 +69,6 @@ def asked(tables: MatrixTables, source: Path | str, problems: Problems) -> Readi
 
     Parameters
     ----------
-    tables : MatrixTables
     source : path or str
         Where they come from.
     problems : Problems

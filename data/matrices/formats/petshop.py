@@ -25,14 +25,7 @@ FILE = "metrics.csv"
 
 
 def read(path: Path) -> MatrixTables:
-    """Read a directory of traffic patterns, or one, such as ``low_traffic``.
-
-    Raises
-    ------
-    InputError
-        If there is no traffic pattern with rows without an issue, a file cannot be read, or there are more
-        issues than baselines for them.
-    """
+    """Read a directory of traffic patterns, or one, such as ``low_traffic``."""
     found = sorted(file.parent.parent for file in path.glob(f"**/noissue/{FILE}"))
     if not found:
         raise InputError(f"holds no traffic pattern; expected */noissue/{FILE}", file=path)

@@ -14,7 +14,6 @@ from data.comparisons.suite import plan
 from data.comparisons.truth import tables
 from data.corun.collect import MeasuredCorun
 from data.errors import InputError
-from data.fingerprints.stress_ng import Rate
 from data.matrices.collect import Cost, MeasuredRun
 from data.measure import machine
 from data.measure.machine import Disturbance, Pinned
@@ -363,10 +362,10 @@ def test_a_line_that_is_no_entry_is_told_in_one_line(suite, tmp_path):
             [(("a", "b"), 1)],
         ),
         (
-            Rate, None,
-            [('{"stressor": "cpu", "threads": 0, "repetition": 1, "at": "2026-11-21T00:00:00+00:00",'
-             ' "rate": null, "problem": "did nothing", "foreign": 0.25}')],
-            [("cpu", 0, 1)],
+            MeasuredStressor, None,
+            [('{"constraint": "", "kind": "stressor", "name": "cpu", "threads": 0, "repetition": 1,'
+             ' "at": "2026-11-21T00:00:00+00:00", "value": null, "problem": "did nothing", "foreign": 0.25}')],
+            [("", "stressor", "cpu", 0, 1)],
         ),
     ],
 )  # fmt: skip

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 import yaml
 
-from data import collect
 from data.corun import run
 from data.corun import run as corun_suite
 from data.corun.collect import MeasuredCorun, PlannedCorun, measure, plan, tables
@@ -246,7 +245,3 @@ def test_a_wrong_suite_is_told_in_one_line(tmp_path, change, message):
     with pytest.raises(InputError) as error:
         corun_suite.load(path)
     assert str(error.value).startswith(f"{tmp_path}/{message}")
-
-
-def test_the_kind_of_the_shipped_suite_chooses_its_collector():
-    assert collect.collector(SHIPPED).__module__ == "data.corun"

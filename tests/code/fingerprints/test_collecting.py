@@ -4,14 +4,22 @@ from pathlib import Path
 import pytest
 import yaml
 
-from data import collect
+from data.collect import collector
 from data.errors import InputError
-from data.fingerprints import stress_ng
-from data.fingerprints import suite as fingerprint_suite
-from data.fingerprints.collect import collect as collect_fingerprint
-from data.fingerprints.collect import measure, plan, problems, tables
-from data.fingerprints.stress_ng import PlannedStressor, Rate
-from data.fingerprints.suite import FingerprintSuite
+from data.fingerprints import collect, constraints
+from data.fingerprints.collect import (
+    FingerprintSuite,
+    MeasuredRun,
+    PlannedRun,
+    TimedProgram,
+    load,
+    measure,
+    plan,
+    problems,
+    tables,
+    words,
+)
+from data.fingerprints.constraints import Constraint, confined
 from data.fingerprints.tables import CATEGORIES
 from data.measure.child import Finished
 from data.measure.session import Journal, Session
@@ -21,6 +29,12 @@ SHIPPED = Path(__file__).parents[3] / "data/suites/fingerprint.yaml"
 SUITE = {
     "kind": "fingerprint", "name": "tiny", "seed": 3, "seconds": 1, "repetitions": 3,
     "threads": ["one", "all"], "stressors": ["cpu", "nop", "gone"],
+}  # fmt: skip
+CONSTRAINED = {
+    "kind": "fingerprint", "name": "tiny", "seed": 3, "seconds": 1, "repetitions": 2, "threads": ["one"],
+    "stressors": ["cpu", "nop", "gone"],
+    "programs": [{"name": "sort", "command": "{run} library heap 1"}],
+    "constraints": [{"name": f"{kind} {number}", "kind": kind} for kind in "ab" for number in (1, 2)],
 }  # fmt: skip
 MACHINE = {
     "hostname": "h", "processor": "Xeon", "processors": "4", "stress-ng": "0.15.06", "memory": "8 GB",
@@ -34,12 +48,19 @@ def suite():
     return FingerprintSuite.model_validate(SUITE)
 
 
+@pytest.fixture
+def constrained():
+    return FingerprintSuite.model_validate(CONSTRAINED)
+
+
 def rate(stressor, threads, repetition, value=5.0, problem=""):
-    return Rate(stressor, threads, repetition, "2026-11-21T00:00:00+00:00", value, problem, 0.25)
+    return MeasuredRun(
+        "", "stressor", stressor, threads, repetition, "2026-11-21T00:00:00+00:00", value, problem, 0.25
+    )
 
 
 def test_the_shipped_suite_has_the_stressors_of_table_1_on_one_and_all_threads():
-    shipped = fingerprint_suite.load(SHIPPED)
+    shipped = load(SHIPPED)
     assert shipped.stressors == tuple(CATEGORIES)
     assert shipped.threads == ("one", "all")
     assert shipped.repetitions >= 3
@@ -51,9 +72,9 @@ def test_each_repetition_runs_everything_that_there_is_in_an_order_of_its_own(su
     rounds = [tasks[begin : begin + 4] for begin in (0, 4, 8)]
     everything = {(stressor, threads) for stressor in HAS for threads in (0, 1)}
     for number, tasks in enumerate(rounds, 1):
-        assert {(task.stressor, task.threads) for task in tasks} == everything
+        assert {(task.name, task.threads) for task in tasks} == everything
         assert {task.repetition for task in tasks} == {number}
-    assert len({tuple((task.stressor, task.threads) for task in tasks) for tasks in rounds}) > 1
+    assert len({tuple((task.name, task.threads) for task in tasks) for tasks in rounds}) > 1
 
 
 @pytest.mark.parametrize(
@@ -71,7 +92,7 @@ def test_each_repetition_runs_everything_that_there_is_in_an_order_of_its_own(su
 def test_the_rate_is_what_stress_ng_reports_and_none_where_it_reports_none(tmp_path, text, expected):
     if text is not None:
         (tmp_path / "report.yaml").write_text(text)
-    assert stress_ng.reported(tmp_path / "report.yaml") == expected
+    assert collect.reported(tmp_path / "report.yaml") == expected
 
 
 @pytest.mark.parametrize(
@@ -88,33 +109,33 @@ def test_why_a_stressor_has_no_rate_is_told(stressor, code, reason):
 stress-ng: info:  [12] disabled 'oom-pipe' as it may hang
 stress-ng: error: [12] No stress workers invoked
 """
-    assert stress_ng.why_no_rate(stressor, Finished(code, output, (1, 1, 1))) == reason
+    assert collect.why_no_rate(stressor, Finished(code, output, (1, 1, 1))) == reason
 
 
 def test_only_what_the_journal_lacks_is_measured_and_kept_at_once(suite, tmp_path, monkeypatch):
     ran = []
 
-    def run(task, given):
+    def executed(command, *_):
         if len(ran) == 3:
             raise KeyboardInterrupt
-        ran.append(task)
-        assert given == suite
-        return rate(task.stressor, task.threads, task.repetition)
+        ran.append(command[1:3])
+        return Finished(0, "", (1, 1, 1))
 
-    monkeypatch.setattr(stress_ng, "run", run)
+    monkeypatch.setattr(collect, "execute", executed)
+    monkeypatch.setattr(collect, "reported", lambda _: 5.0)
     path, seen = tmp_path / "journal.jsonl", Seen()
-    with Session(Journal.open(path, SUITE, Rate), seen, "rates") as session:
+    with Session(Journal.open(path, SUITE, MeasuredRun), seen, "rates") as session:
         measure(session, suite, HAS)
     assert not session.finished
     assert seen.notes == ["kept 3 rates; start again to resume"]
-    again = Journal.open(path, SUITE, Rate)
-    assert [entry.key for entry in again.entries] == [task.key for task in ran]
-    assert ran == plan(suite, HAS)[:3]
-    monkeypatch.setattr(stress_ng, "run", lambda task, _: rate(task.stressor, task.threads, task.repetition))
+    again = Journal.open(path, SUITE, MeasuredRun)
+    assert [entry.key for entry in again.entries] == [task.key for task in plan(suite, HAS)[:3]]
+    assert ran == [[f"--{task.name}", str(task.threads)] for task in plan(suite, HAS)[:3]]
+    monkeypatch.setattr(collect, "execute", lambda *_: Finished(0, "", (1, 1, 1)))
     with Session(again, seen, "rates") as session:
         measure(session, suite, HAS)
     assert session.finished
-    kept = [entry.key for entry in Journal.open(path, SUITE, Rate).entries]
+    kept = [entry.key for entry in Journal.open(path, SUITE, MeasuredRun).entries]
     assert kept == [task.key for task in plan(suite, HAS)]
     assert seen.lines[-1] == (12, 12, "done")
 
@@ -122,9 +143,9 @@ def test_only_what_the_journal_lacks_is_measured_and_kept_at_once(suite, tmp_pat
 def test_a_fingerprint_that_was_begun_with_another_stress_ng_is_refused(tmp_path, monkeypatch):
     (tmp_path / "suite.yaml").write_text(yaml.safe_dump(SUITE))
     (tmp_path / "journal.jsonl").write_text(json.dumps({"suite": SUITE | {"stress-ng": "0.1"}}) + "\n")
-    monkeypatch.setattr(stress_ng, "available", lambda: HAS)
+    monkeypatch.setattr(collect, "available", lambda: HAS)
     with pytest.raises(InputError, match="was begun with another suite"):
-        collect_fingerprint(tmp_path / "suite.yaml", tmp_path, Seen())
+        collect.collect(tmp_path / "suite.yaml", tmp_path, Seen())
 
 
 def test_the_tables_hold_what_is_measured_and_a_gap_where_a_stressor_did_nothing(suite):
@@ -138,12 +159,89 @@ def test_the_tables_hold_what_is_measured_and_a_gap_where_a_stressor_did_nothing
         ["h Xeon x4", "Xeon", 4, "0.15.06", 0.25]
     ]
     assert found.applications.empty
-    assert problems(rates) == ["no rate of af-alg: it did nothing (x)"]
+    assert problems(rates) == ["af-alg: it did nothing (x)"]
 
 
 def test_all_threads_are_stress_ng_s_own_zero():
-    command = stress_ng.command(PlannedStressor("cpu", 0, 1), 2, Path("r.yaml"))
+    command = collect.command(PlannedRun("", "stressor", "cpu", 0, 1), 2, Path("r.yaml"))
     assert command[:5] == ["stress-ng", "--cpu", "0", "--timeout", "2"]
+
+
+def test_each_constraint_is_put_on_once_a_repetition_for_all_that_runs_under_it(constrained):
+    tasks = plan(constrained, HAS)
+    assert tasks == plan(constrained, HAS)
+    batches = [tasks[begin : begin + 3] for begin in range(0, len(tasks), 3)]
+    assert [len({(task.constraint, task.repetition) for task in batch}) for batch in batches] == [1] * 8
+    assert {frozenset(task.name for task in batch) for batch in batches} == {
+        frozenset({"cpu", "nop", "sort"})
+    }
+    assert [batch[0].repetition for batch in batches] == [1] * 4 + [2] * 4
+
+
+def test_what_runs_under_a_constraint_is_kept_before_the_next_one(constrained, tmp_path, monkeypatch):
+    on, ran = [], []
+
+    def execute(command, *_):
+        ran.append((on[-1], command[-1]))
+        return Finished(0, "0.25 1000", (1, 1, 1))
+
+    class Recorded:
+        def __init__(self, constraint, _):
+            self.name = constraint.name
+
+        def __enter__(self):
+            on.append(self.name)
+            return lambda command: [*command, self.name]
+
+        def __exit__(self, *_):
+            return None
+
+    monkeypatch.setattr(collect, "execute", execute)
+    monkeypatch.setattr(collect, "confined", Recorded)
+    monkeypatch.setattr(collect, "reported", lambda _: 7.0)
+    monkeypatch.chdir(tmp_path)
+    with Session(
+        Journal.open(tmp_path / "journal.jsonl", CONSTRAINED, MeasuredRun), Seen(), "runs"
+    ) as session:
+        measure(session, constrained, HAS)
+    assert len(on) == 8
+    assert all(one == other for one, other in ran)
+    found = tables(constrained, session.journal.entries, MACHINE)
+    assert set(found.machines["machine"]) == {"a 1", "a 2", "b 1", "b 2"}
+    assert set(found.machines["bogo_ops_per_second"]) == {7.0}
+    assert set(found.applications["value"]) == {0.25}
+    assert found.hosts["cpu"].tolist() == ["Xeon, a", "Xeon, a", "Xeon, b", "Xeon, b"]
+    assert found.hosts["source"].unique().tolist() == ["suite tiny: Xeon under constraints"]
+
+
+def test_a_constraint_is_taken_off_again(tmp_path, monkeypatch):
+    pages = tmp_path / "enabled"
+    pages.write_text("always [madvise] never")
+    monkeypatch.setattr(constraints, "HUGE_PAGES", pages)
+    with confined(Constraint(name="c", kind="k", huge_pages="never", traced=2), 1) as wrap:
+        assert pages.read_text() == "never"
+        command = wrap(["true"])
+        assert command[:2] == ["perf", "stat"]
+        assert command[-2:] == ["--", "true"]
+        assert command[command.index("--event") + 1].count("sys_enter") == 2
+    assert pages.read_text() == "madvise"
+
+
+def test_a_machine_that_does_not_let_itself_be_constrained_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(constraints, "HUGE_PAGES", tmp_path / "missing")
+    with (
+        pytest.raises(InputError, match='constraint "c": cannot be put on here'),
+        confined(Constraint(name="c", kind="k", huge_pages="never"), 1),
+    ):
+        pass
+
+
+def test_commands_of_programs_have_their_places_filled():
+    found = words(TimedProgram(name="p", command="{run} system writing 3 where={scratch}"), Path("/s"))
+    assert found[1:2] == ["-S"]
+    assert found[-4:] == ["system", "writing", "3", "where=/s"]
+    with pytest.raises(InputError, match=r'program "p": command=.*expected no placeholders but \{run\}'):
+        words(TimedProgram(name="p", command="{cc} x"), Path("/s"))
 
 
 @pytest.mark.parametrize(
@@ -162,14 +260,43 @@ def test_a_wrong_suite_is_told_in_one_line(tmp_path, change, message):
     path = tmp_path / "suite.yaml"
     path.write_text(yaml.safe_dump(SUITE | change))
     with pytest.raises(InputError) as error:
-        fingerprint_suite.load(path)
+        load(path)
     assert str(error.value).startswith(f"{tmp_path}/{message}")
 
 
-def test_the_kind_of_a_suite_chooses_its_collector(tmp_path):
-    assert collect.collector(SHIPPED).__module__ == "data.fingerprints"
-    assert collect.collector(SHIPPED.with_name("comparisons.yaml")).__module__ == "data.comparisons"
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"threads": ["all"]}, "threads=['all']: expected [one] under constraints"),
+        ({"constraints": []}, "programs need constraints to run under"),
+        ({"constraints": [CONSTRAINED["constraints"][0]] * 2}, 'constraint "a 1": stands twice'),
+        ({"constraints": [{"name": "a", "kind": "k", "traced": 99}]}, "constraints.0.traced=99"),
+    ],
+)
+def test_a_wrong_suite_of_constraints_is_told_in_one_line(tmp_path, change, message):
+    path = tmp_path / "suite.yaml"
+    path.write_text(yaml.safe_dump(CONSTRAINED | change))
+    with pytest.raises(InputError) as error:
+        load(path)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [
+        ("fingerprint", "fingerprints"),
+        ("comparisons", "comparisons"),
+        ("corun", "corun"),
+        ("matrices", "matrices"),
+    ],
+)
+def test_the_kind_of_a_suite_chooses_its_collector(name, family):
+    assert collector(SHIPPED.with_name(f"{name}.yaml")).__module__ == f"data.{family}.collect"
+
+
+def test_an_unknown_kind_of_suite_is_told_with_the_known_ones(tmp_path):
     path = tmp_path / "suite.yaml"
     path.write_text("kind: weather\n")
     with pytest.raises(InputError, match=r"suite\.yaml: kind='weather': expected comparisons or matrix"):
-        collect.collector(path)
+        collector(path)

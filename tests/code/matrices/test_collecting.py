@@ -8,19 +8,15 @@ import pandas as pd
 import pytest
 import yaml
 
-from data import collect
 from data.errors import InputError
-from data.matrices import rates as matrix_rates
+from data.matrices import run as matrix_rates
 from data.matrices import schema
 from data.matrices import suite as matrix_suite
-from data.matrices.collect import HOST, Cost, MeasuredRun, corrected, measure, tables
-from data.matrices.defects import DEFECTS, STANDING
-from data.matrices.planning import PlannedRun, order, plan
-from data.matrices.rates import Look, rates
-from data.matrices.run import Outcome
+from data.matrices.collect import HOST, Cost, MeasuredRun, PlannedRun, corrected, measure, order, plan, tables
+from data.matrices.run import Look, Outcome, rates
 from data.matrices.suite import CAUSES, INVALID_KINDS, QUOTA, MatrixSuite
 from data.matrices.validity import decide
-from data.matrices.workloads import WORKLOADS
+from data.matrices.workloads import DEFECTS, STANDING, WORKLOADS
 from data.measure import kernel_counts
 from data.measure.session import Journal, Session
 from tests.seen import Seen
@@ -373,7 +369,3 @@ def test_a_wrong_suite_is_told_in_one_line(tmp_path, change, message):
     with pytest.raises(InputError) as error:
         matrix_suite.load(path)
     assert str(error.value).startswith(f"{tmp_path}/{message}")
-
-
-def test_the_kind_of_the_shipped_suite_chooses_its_collector():
-    assert collect.collector(SHIPPED).__module__ == "data.matrices"

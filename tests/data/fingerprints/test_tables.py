@@ -8,7 +8,7 @@ import pytest
 
 from data.errors import InputError
 from data.fingerprints import formats as fingerprint_formats
-from data.fingerprints import suite as fingerprint_suite
+from data.fingerprints.collect import load
 from data.fingerprints.formats import quiho, sparecores
 from data.fingerprints.tables import CATEGORIES, FingerprintTables
 from data.fingerprints.validity import FingerprintDecisions, decide
@@ -392,7 +392,7 @@ def test_spare_cores_has_both_numbers_of_threads_and_one_latency(shared_data):
 
 def test_the_shipped_fingerprints_are_of_machines_that_constraints_made():
     tables = fingerprint_formats.read("tables", [SHIPPED]).tables
-    suite = fingerprint_suite.load(SUITES / "constrained.yaml")
+    suite = load(SUITES / "constrained.yaml")
     assert set(tables.hosts["machine"]) == {one.name for one in suite.constraints}
     assert tables.hosts["cpu"].nunique() == len({one.kind for one in suite.constraints}) >= 12
     assert tables.hosts["source"].str.endswith("under constraints").all()

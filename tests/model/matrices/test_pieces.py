@@ -5,15 +5,15 @@ import pandas as pd
 import pytest
 
 from data.errors import InputError
-from data.matrices.pieces.parting import part
+from data.matrices.chunks import part
 from data.matrices.tables import MatrixTables
 from data.matrices.validity import decide
 from data.parallel import Compute
 from tests.matrix_pairs import pairs
+from training.matrices.chunks import LargeRecipe
 from training.matrices.engine.engine import LARGE
 from training.matrices.engine.stored import EngineRecipe, TrainedEngine
 from training.matrices.examples import MatrixExamples
-from training.matrices.pieces.fit import LargeRecipe
 from training.matrices.schemes import Cell
 
 SEED, MISSING, TRIALS = 7, 0.5, 3

@@ -11,7 +11,7 @@ from data.errors import InputError
 from data.matrices import collect as matrix_collector
 from data.matrices import formats as matrix_formats
 from data.matrices import suite as matrix_suite
-from data.matrices.planning import plan
+from data.matrices.collect import plan
 from data.matrices.programs import Work
 from data.matrices.run import Bench, Order
 from data.matrices.tables import MatrixTables

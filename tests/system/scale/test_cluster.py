@@ -14,8 +14,8 @@ from tests.system.scale.cluster import Cluster, squared, written
 from training.comparisons.evaluate import evaluate
 from training.comparisons.train import train
 from training.comparisons.tune import tune
+from training.matrices.chunks import LargeRecipe
 from training.matrices.engine.engine import LARGE
-from training.matrices.pieces.fit import LargeRecipe
 from training.matrices.schemes import Cell
 
 pytestmark = pytest.mark.slow

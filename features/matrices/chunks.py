@@ -33,8 +33,6 @@ class CleanPieces:
         Each holds whole pairs of whole test cases.
     metrics : tuple of str
         The raw metrics, all of which are in every piece.
-    groups : tuple of str
-    rows, pairs : int
     part : str
         The column that tells to which part of the test cases a run belongs.
     parts : int

@@ -1,1 +1,0 @@
-"""Matrices that are larger than memory: in files of whole test cases of one group, read one at a time."""

@@ -1,1 +1,0 @@
-"""Engines that learn from matrices larger than memory."""
