@@ -108,7 +108,7 @@ def _ranks_outside(pairs: int) -> int:
     return max(0, int(np.searchsorted(below, (1 - CONFIDENCE) / 2, side="right")) - 1)
 
 
-PROGRAMS = Path(__file__).parents[2] / "suites" / "programs"
+PROGRAMS = Path(__file__).parents[1] / "suites" / "programs"
 #: Scatter above which a sample takes twice as long.
 SCATTERED = 0.02
 #: Samples of a run by the scatter of one.

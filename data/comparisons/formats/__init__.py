@@ -7,22 +7,24 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import pandas as pd
+
 from data.comparisons.formats.tools import TOOLS, assembly, recognition
 from data.comparisons.formats.tools.asv import BENCHMARKS
 from data.comparisons.formats.tools.recognition import Root, ToolFormat
 from data.comparisons.labels.label_csv import with_listed
 from data.comparisons.params import LabelRules, Measure
-from data.comparisons.reading import PIECE
-from data.comparisons.tables import ComparisonTables
+from data.comparisons.tables import PIECE, ComparisonTables
 from data.comparisons.validity import check
 from data.errors import InputError
+from data.tables.files import content_of
 from data.tables.formats import Format, Reading, chosen
 from data.tables.problems import Problems, nearest
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be read and how; ``piece`` is as for `data.comparisons.reading.Builder`."""
+    """What is to be read and how; ``piece`` is as for `data.comparisons.tables.Builder`."""
 
     paths: list[Path]
     problems: Problems
@@ -60,7 +62,6 @@ def _result_xml(request: Request) -> Iterator[ComparisonTables]:
 
 def _comparison_json(request: Request) -> Iterator[ComparisonTables]:
     from data.comparisons.formats import comparison_json
-    from data.tables.files import content_of
 
     taken = comparison_json.Taken()
     for path in _files(request.paths, ".json"):
@@ -176,6 +177,49 @@ def refuse_nothing(
         raise InputError(told, file=paths[0])
     if not results:
         raise InputError("holds no comparison", file=paths[0] if paths else None)
+
+
+def results_of_run(
+    path: Path,
+    problems: Problems | None = None,
+    measure: Measure | None = None,
+    kind: str | None = None,
+) -> pd.DataFrame:
+    """Read the results of one run.
+
+    Parameters
+    ----------
+    path : Path
+        What a benchmark tool wrote (`data.comparisons.formats.tools`), result XML, or a directory of tables.
+    problems : Problems, optional
+        Takes notes on what had to be assumed.
+    measure : Measure, optional
+        What is measured and which direction is better, where the file does not say.
+    kind : str, optional
+        The format; by default what the content says.
+
+    Returns
+    -------
+    DataFrame
+        With the columns of ``RESULT_DTYPES``.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or holds comparisons or several versions instead of one run.
+    """
+    kind = kind or sniff(path)
+    if kind == "comparison-json":
+        # what is no JSON at all is told as that
+        content_of(path)
+    if kind in {"comparison-json", "comparison-xml", "sap-hana"}:
+        raise InputError(f"is {kind}; expected the results of one run: {', '.join(RUNS)}", file=path)
+    results = ComparisonTables.joined(
+        list(stream(kind, [path], problems or Problems(), measure=measure, piece=None))
+    ).results
+    if results["order"].min() != results["order"].max():
+        raise InputError("holds the results of several versions; expected those of one run", file=path)
+    return results
 
 
 def _files(paths: list[Path], suffix: str) -> list[Path]:

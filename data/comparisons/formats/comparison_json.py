@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, TypeVar
 from pydantic import ValidationError
 
 from data.comparisons.labels.label_csv import EXAMPLE, moment
-from data.comparisons.reading import Builder, LabelRow, Series
 from data.comparisons.request import (
     Comparison,
     Configuration,
@@ -22,7 +21,7 @@ from data.comparisons.request import (
     Samples,
     versions_of,
 )
-from data.comparisons.tables import ComparisonTables
+from data.comparisons.tables import Builder, ComparisonTables, LabelRow, Series
 from data.comparisons.units import MAX_THREADS, UNKNOWN
 from data.errors import InputError
 from data.tables.problems import Problems, unknown

@@ -22,8 +22,15 @@ from xml.sax.saxutils import quoteattr
 
 from data.comparisons.formats.comparison_json import Taken
 from data.comparisons.labels.label_csv import EXAMPLE, moment
-from data.comparisons.reading import Builder, LabelRow, Series
-from data.comparisons.tables import FIVE_NUMBERS, LABEL_STATUSES, STATS, ComparisonTables
+from data.comparisons.tables import (
+    FIVE_NUMBERS,
+    LABEL_STATUSES,
+    STATS,
+    Builder,
+    ComparisonTables,
+    LabelRow,
+    Series,
+)
 from data.comparisons.units import UNKNOWN
 from data.errors import InputError, RepeatedError
 from data.tables.problems import Problems

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from data.comparisons.formats.comparison_xml import numbers
 from data.comparisons.params import Measure
-from data.comparisons.reading import Builder, Series
-from data.comparisons.tables import ComparisonTables
+from data.comparisons.tables import Builder, ComparisonTables, Series
 from data.comparisons.units import UNKNOWN
 from data.errors import InputError
 from data.tables.problems import Problems

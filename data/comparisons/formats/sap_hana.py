@@ -21,8 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from data.comparisons.params import LabelRules
-from data.comparisons.reading import Builder, LabelRow, Series, strings
-from data.comparisons.tables import RESULT_DTYPES, ComparisonTables
+from data.comparisons.tables import RESULT_DTYPES, Builder, ComparisonTables, LabelRow, Series, strings
 from data.errors import InputError
 from data.tables.files import content_of
 from data.tables.problems import Problems

@@ -16,8 +16,7 @@ from data.comparisons.formats.tools.measurement import Measurement, SourceFiles
 from data.comparisons.formats.tools.recognition import ToolFormat
 from data.comparisons.pair import listed
 from data.comparisons.params import Measure
-from data.comparisons.reading import Builder, Series
-from data.comparisons.tables import ComparisonTables
+from data.comparisons.tables import Builder, ComparisonTables, Series
 from data.comparisons.units import MAX_THREADS, UNKNOWN, factor, is_told
 from data.errors import InputError
 from data.parallel import uncollected
