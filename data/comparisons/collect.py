@@ -42,11 +42,7 @@ class Reference(NamedTuple):
 
 @dataclass(frozen=True)
 class WithReference:
-    """The tables of a measurement and the reference measurement beside them.
-
-    ``reference`` has a row per comparison and number of threads: ``slowdown`` (how much worse, as a share)
-    with its 95 % interval ``low``, ``high``, and the ``repetitions`` of each side.
-    """
+    """The tables of a measurement, and a row per comparison and number of threads as `Reference`."""
 
     tables: ComparisonTables
     reference: pd.DataFrame
@@ -90,12 +86,11 @@ class Pairing:
 
 
 def tables(suite: Suite, journal: Journal[BuildRun]) -> WithReference:
-    """Make results, comparisons and labels of what was measured.
+    """Return the tables of a measurement.
 
     Unchanged runs have the orders of their passes; runs of changed builds come after all of them, so that
-    no changed build is history of a comparison. All runs of a changed build are compared with the last pass
-    before the first of them, or the last few; the same build with itself, near and far. Before a baseline
-    there are ``history`` passes. The truth is in columns ``truth_*`` of the comparisons, never a feature.
+    none is history of a comparison. A changed build is compared with the last passes before it, the same
+    build with itself. Columns ``truth_*`` of the comparisons hold the truth and are never features.
     """
     by_operation: dict[str, list[BuildRun]] = defaultdict(list)
     for entry in sorted(journal.entries, key=lambda entry: entry.at):

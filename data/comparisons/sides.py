@@ -51,20 +51,11 @@ class Ordered:
 
 @dataclass(frozen=True)
 class Versions:
-    """Every version of every series that the results hold, a series after the other, each in its order.
+    """Every version of every series of the results, series by series, each in the order of versions.
 
-    Attributes
-    ----------
-    values : ndarray of shape (n_samples,)
-        All samples.
-    starts : ndarray of shape (n_versions + 1,)
-        Version ``i`` has the samples ``values[starts[i]:starts[i + 1]]``.
-    series, operation : ndarray of shape (n_versions,)
-        Which series, and which operation, it belongs to.
-    name : ndarray of shape (n_versions,)
-        A number for its benchmark, machine and name; -1 where it has no name.
-    lower : ndarray of bool, shape (n_versions,)
-        Whether lower is better.
+    Version ``i`` has the samples ``values[starts[i]:starts[i + 1]]``. `name` is a number per benchmark,
+    machine and version name, -1 where there is none. All arrays but `values` and `starts` have shape
+    (n_versions,).
     """
 
     values: Floats
@@ -76,16 +67,7 @@ class Versions:
 
     @classmethod
     def of(cls, results: pd.DataFrame, ordered: Ordered, operation: Ints) -> Versions | None:
-        """Gather them from results without summaries; None if no version has a name.
-
-        Parameters
-        ----------
-        results : DataFrame
-        ordered : Ordered
-            Their samples, in the order of series and versions.
-        operation : ndarray of shape (n_samples,)
-            In the same order.
-        """
+        """Gather the versions of results without summaries; None if no version has a name."""
         if "version" not in results or not results["version"].notna().any():
             return None
         begins = (np.diff(ordered.orders) != 0) | (np.diff(ordered.series) != 0)
@@ -121,14 +103,7 @@ class Targets(NamedTuple):
 
 @dataclass(frozen=True)
 class Siblings:
-    """Where the targets stand among all versions.
-
-    Attributes
-    ----------
-    versions : Versions
-    first, stop : ndarray of shape (n_comparisons,)
-        The target is the versions ``first:stop``.
-    """
+    """Where targets stand among all versions: the target of a comparison is the versions ``first:stop``."""
 
     versions: Versions
     first: Ints
@@ -140,7 +115,7 @@ class Siblings:
 
     @cached_property
     def normalized(self) -> Siblings:
-        """The same with every series divided by a power of two, if any number cannot be squared."""
+        """This with every series divided by a power of two, if any number cannot be squared."""
         versions = self.versions
         if are_squarable(versions.values):
             return self
@@ -162,16 +137,10 @@ LATER_VERSIONS = 40
 
 @dataclass(frozen=True)
 class Samples:
-    """One list of samples per configuration, as slices of one flat array.
+    """One list of samples per configuration: list ``i`` is ``values[starts[i]:stops[i]]``.
 
-    Attributes
-    ----------
-    values : ndarray of shape (n_samples,)
-        In the unit of the result.
-    orders : ndarray of shape (n_samples,)
-        The version's order of every sample; ascending within a slice.
-    starts, stops : ndarray of shape (n_configurations,)
-        List ``i`` is ``values[starts[i]:stops[i]]``; lists may overlap and may be empty.
+    Lists may overlap and may be empty. `orders` (shape (n_samples,)) are the orders of the samples' versions,
+    ascending within a list.
     """
 
     values: Floats
@@ -223,15 +192,7 @@ class Samples:
             yield int(orders[first]), self.at(row)[first:last]
 
     def matrices(self) -> Iterator[tuple[Ints, Floats]]:
-        """Yield the non-empty lists grouped by length.
-
-        Yields
-        ------
-        rows : ndarray of shape (k,)
-            Which lists.
-        matrix : ndarray of shape (k, length)
-            Their samples, a list a row.
-        """
+        """Yield the rows of non-empty lists of one length, and their samples, shape (n_rows, length)."""
         for rows, index in self.indices:
             yield rows, self.values[index]
 
@@ -281,27 +242,20 @@ class Samples:
 class Sides:
     """Baseline, target, history and later versions of every configuration of every comparison.
 
-    A configuration is present if either side has anything for it.
+    A configuration is present if either side has a measurement of it.
 
     Attributes
     ----------
-    comparison : ndarray of shape (n_configurations,)
-        The row in the comparisons table that a configuration belongs to; ascending.
-    n_comparisons : int
-        How many comparisons there are, with or without configurations.
-    threads : ndarray of shape (n_configurations,)
-    sign : ndarray of shape (n_configurations,)
+    comparison : shape (n_configurations,), ascending
+        Row of the comparisons table.
+    sign : shape (n_configurations,)
         1 where higher is better, -1 where lower is better.
-    baseline, target, history, later : Samples
-        History is what lies before the baseline, at most `HISTORY_VERSIONS` versions of it. Later is what
-        lies after the target, at most `LATER_VERSIONS` versions, and nothing unless it is said to be known.
-    baseline_five, target_five : ndarray of shape (n_configurations, 5)
-        min, q1, median, q3, max: of the samples, or as the source gave them; NaN where there is neither.
-    siblings : Siblings or None
-        What other operations did at the same versions, where the source names its versions.
-    siblings_worse : ndarray of shape (n_comparisons,) or None
-        Where the source has no other operations but says how many of them got worse, the share of them,
-        between 0 and 1; else NaN. See `features.comparisons.siblings.siblings_worse`.
+    history, later : Samples
+        At most `HISTORY_VERSIONS` versions before the baseline, and `LATER_VERSIONS` after the target.
+    baseline_five, target_five : shape (n_configurations, 5)
+        min, q1, median, q3, max, of the samples or as given by the source; NaN where there is neither.
+    siblings_worse : shape (n_comparisons,) or None
+        Share of other operations that got worse, between 0 and 1, where the source gives it; else NaN.
     """
 
     comparison: Ints
@@ -372,10 +326,10 @@ class Sides:
 
     @cached_property
     def normalized(self) -> Sides:
-        """The same comparisons in units in which every number can be squared: this object, if all can be.
+        """These comparisons in units in which all numbers can be squared.
 
-        Otherwise every configuration is divided by the power of two above its baseline's median. That is
-        exact: whatever is a ratio of its numbers stays the same to the last digit.
+        Every configuration is divided by the power of two above its baseline's median, if any number needs
+        it. The division is exact, so that ratios stay equal to the last digit.
         """
         lists = (self.baseline, self.target, self.history, self.later)
         arrays = {id(one.values): one.values for one in lists}.values()  # noqa: PD011 - a field
@@ -420,13 +374,7 @@ def _medians(ordered: Floats) -> Floats:
 
 
 def five_numbers(samples: Samples) -> Floats:
-    """Return min, quartiles and max of every list, NaN for empty ones.
-
-    Returns
-    -------
-    ndarray of shape (n_configurations, 5)
-        Quartiles are interpolated linearly, as NumPy does by default.
-    """
+    """Return min, linear quartiles and max of every list, shape (n_lists, 5); NaN if empty."""
     five = np.full((len(samples.starts), len(FIVE_NUMBERS)), np.nan)
     # what is infinite, or so large that it becomes it, data.comparisons.validity reports
     with np.errstate(invalid="ignore", over="ignore"):

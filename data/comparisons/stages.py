@@ -53,25 +53,20 @@ def import_tables(
     label_rules: LabelRules | None = None,
     measure: Measure | None = None,
 ) -> Imported:
-    """Read `paths` and write the tables to `directory`, all of them or none.
+    """Read `paths` and write the three tables to `directory`, all of them or none.
 
     Parameters
     ----------
     name : str
         One of `data.comparisons.formats.FORMATS`.
-    paths : list of Path
-    directory : Path
-        Gets ``results.parquet``, ``comparisons.parquet`` and ``labels.parquet``; tables that are there
-        already stay as they are until all three are read.
     keep_going : bool
-        Skip what cannot be read. What can be read but not judged is imported, and counted too.
-    label_rules, measure : optional
-        As for `data.comparisons.formats.read`.
+        Skip what cannot be read. Comparisons that can be read but not judged are imported and counted as
+        skipped.
 
     Raises
     ------
     InputError
-        At the first thing that is wrong, unless `keep_going`; and if there is nothing to judge or learn from.
+        At the first error, unless `keep_going`; and if there is nothing to judge or learn from.
     """
     problems, earlier = Problems(keep_going), _Earlier()
     # a comparison of two result files may lie in another piece than its baseline
@@ -193,15 +188,7 @@ def _writers(directory: Path) -> Iterator[dict[str, _Writer]]:
 
 @dataclass(frozen=True)
 class Valid(Tables):
-    """Which comparisons can be learned from.
-
-    Attributes
-    ----------
-    comparisons : DataFrame
-        One row per comparison: ``comparison_id, valid, reason``, and ``status``, what the people who
-        labelled it agree on (missing where nobody did or they are tied).
-        `data.comparisons.formats.read` has told which cannot be used.
-    """
+    """Which comparisons can be learned from, and their `status`, missing where annotators are tied."""
 
     SPECS: ClassVar = {
         "comparisons": Spec(
@@ -231,18 +218,9 @@ def ingest(section: Comparisons) -> Reading[ComparisonTables]:
 
 
 def validate(tables: ComparisonTables, rule: Rule = "majority") -> Valid:
-    """Say which comparisons can be learned from.
+    """Return which comparisons can be learned from; InputError if a table breaks its schema.
 
-    Parameters
-    ----------
-    tables : ComparisonTables
-    rule : {"majority", "dawid-skene"}
-        How what several people say becomes one status.
-
-    Raises
-    ------
-    InputError
-        If a table breaks its schema.
+    `rule` is how several annotators' labels become one status.
     """
     tables.without_flaws(Problems())
     why = unusable(tables)

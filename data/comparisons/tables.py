@@ -72,21 +72,19 @@ def _order(column: str, *, gaps: bool = False) -> Rule:
 
 @dataclass(frozen=True)
 class ComparisonTables(Tables):
-    """Results, comparisons and labels, as the contracts of the design name them.
+    """Results, comparisons and labels.
 
     Attributes
     ----------
     results : DataFrame
-        One row per sample (``stat`` missing) or per summary statistic (``stat`` one of `STATS`),
-        with the columns of `RESULT_DTYPES`, and any further columns.
+        Columns `RESULT_DTYPES` and any further: a row per sample (``stat`` missing) or per statistic of
+        `STATS`.
     comparisons : DataFrame
-        One row per comparison, with the columns of `COMPARISON_DTYPES`. ``later_to`` is the last order
-        after the target's that may be looked at in hindsight, missing where none may; ``source`` is
-        ``file:line``, for messages. ``siblings_worse`` is the share of other operations that got worse at the
-        target's version (`features.comparisons.siblings`), missing where their results are in the table.
+        Columns `COMPARISON_DTYPES`. ``later_to`` is the last order after the target's that may be used in
+        hindsight; ``source`` is ``file:line``, for messages; ``siblings_worse`` is missing where the results
+        of other operations are in the table.
     labels : DataFrame
-        With the columns of `LABEL_DTYPES`: a row per label as such, whose ``annotator`` is missing, and a row
-        per person's verdict; see `data.comparisons.labels`.
+        Columns `LABEL_DTYPES`: settled labels have no ``annotator``.
     """
 
     SPECS: ClassVar = {
@@ -126,14 +124,7 @@ class ComparisonTables(Tables):
     labels: pd.DataFrame
 
     def without_flaws(self, problems: Problems) -> ComparisonTables:
-        """Tell `problems` which rows cannot be used as they stand; return the tables without them.
-
-        Raises
-        ------
-        InputError
-            At the first of them, unless ``problems.keep_going``; and if a column is missing or of another
-            type.
-        """
+        """Return the tables without unusable rows, which `problems` takes."""
         found = super().without_flaws(problems)
         comparisons = found.comparisons
         later = comparisons["later_to"].fillna(comparisons["target_to"])
@@ -213,13 +204,7 @@ class LabelRow(NamedTuple):
 
 
 class Results:
-    """Lists of values, each of one series at one version.
-
-    Parameters
-    ----------
-    further : sequence of str
-        Names of further columns of numbers that every list comes with.
-    """
+    """Lists of values, each of one series at one version, with columns of `further` numbers."""
 
     def __init__(self, further: Sequence[str] = ()) -> None:
         self._further = tuple(further)
@@ -291,21 +276,9 @@ class Results:
 
 
 class Builder:
-    """The three tables on their way.
+    """The three tables under construction; `is_full` after `piece` rows of results (None: never).
 
-    Parameters
-    ----------
-    piece : int or None
-        Rows of results after which `is_full`; None: never.
-    further_results, further_comparisons : sequence of str
-        Columns beyond those of the contract.
-
-    Attributes
-    ----------
-    results : Results
-    comparisons : list of tuple
-        In the order of the contract's columns, then the further ones.
-    labels : list of LabelRow
+    `comparisons` are tuples in the order of the contract's columns, then the further ones.
     """
 
     def __init__(

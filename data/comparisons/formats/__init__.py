@@ -111,15 +111,10 @@ def stream(
     measure: Measure | None = None,
     piece: int | None = PIECE,
 ) -> Iterator[ComparisonTables]:
-    """Read `paths` piece by piece: XML in bounded memory, whatever its size.
+    """Yield the tables of `paths` piece by piece; XML needs bounded memory, whatever its size.
 
-    Comparisons come with their results, except in result-xml: a baseline may lie in an earlier piece.
-
-    Raises
-    ------
-    InputError
-        If the format is unknown or a path missing; and, unless ``problems.keep_going``, at the first thing
-        that is wrong.
+    Comparisons come with their results, except in result-xml: a baseline may lie in an earlier piece. Errors
+    are raised as by `read`.
     """
     reader = chosen(FORMATS, name, paths)
     request = Request(paths, problems, label_rules or LabelRules(), measure or Measure(), piece)
@@ -142,17 +137,13 @@ def read(
         One of `FORMATS`.
     paths : list of Path
         Files, or directories of them.
-    label_rules : LabelRules, optional
-        For sap-hana.
-    measure : Measure, optional
-        For the XML formats: what is measured and which direction is better.
     keep_going : bool
-        Skip what cannot be read. What can be read but not judged stays in the tables, and is counted too.
+        Skip what cannot be read. Comparisons that can be read but not judged are kept and counted as skipped.
 
     Raises
     ------
     InputError
-        At the first thing that is wrong, unless `keep_going`; and if there is nothing to judge or learn from.
+        At the first error, unless `keep_going`; and if there is nothing to judge or learn from.
     """
     problems = Problems(keep_going)
     pieces = stream(name, paths, problems, label_rules=label_rules, measure=measure, piece=None)
@@ -185,28 +176,21 @@ def results_of_run(
     measure: Measure | None = None,
     kind: str | None = None,
 ) -> pd.DataFrame:
-    """Read the results of one run.
+    """Return the results of one run, with the columns of ``RESULT_DTYPES``.
 
     Parameters
     ----------
     path : Path
-        What a benchmark tool wrote (`data.comparisons.formats.tools`), result XML, or a directory of tables.
+        A file of a benchmark tool (`data.comparisons.formats.tools`), result XML, or a directory of tables.
     problems : Problems, optional
-        Takes notes on what had to be assumed.
-    measure : Measure, optional
-        What is measured and which direction is better, where the file does not say.
+        Takes notes on assumptions.
     kind : str, optional
-        The format; by default what the content says.
-
-    Returns
-    -------
-    DataFrame
-        With the columns of ``RESULT_DTYPES``.
+        The format; by default as recognised from the content.
 
     Raises
     ------
     InputError
-        If the file cannot be read, or holds comparisons or several versions instead of one run.
+        If the file cannot be read, or holds comparisons or several versions.
     """
     kind = kind or sniff(path)
     if kind == "comparison-json":
@@ -237,13 +221,7 @@ def _files(paths: list[Path], suffix: str) -> list[Path]:
 
 
 def sniff(path: Path) -> str:
-    """Tell the format of `path` from what is in it.
-
-    Raises
-    ------
-    InputError
-        If it is none that is known.
-    """
+    """Return the format of `path` by its content; InputError if it is unknown."""
     if not path.exists():
         raise InputError("no such file or directory", file=path)
     return _sniff_directory(path) if path.is_dir() else _sniff_file(path)

@@ -48,22 +48,20 @@ class TooManyError(InputError):
 
 @dataclass(frozen=True)
 class GivenLabel:
-    """What a person says of a comparison.
+    """A person's label of a comparison.
 
     Attributes
     ----------
-    comparison_id : str
     status : {"pass", "fail", "cannot_tell"} or None
-        None withdraws what the person said before.
-    labelled_by : str
+        None withdraws the person's earlier label.
     key : str
-        Chosen by who sends it: a label that comes again with the same key is the same label.
+        Chosen by the sender: a label that comes again with the same key is the same label.
     saw_verdict : bool or None
-        Whether the person knew the model's verdict; None: nobody knows.
+        Whether the person knew the model's verdict; None: unknown.
     model : str
-        Whose verdict that was; empty if none.
+        The model of that verdict; empty if none.
     labelled_at : datetime or None
-        When, of labels that were given elsewhere; None: when they are kept.
+        None: when it is kept.
     """
 
     comparison_id: str
@@ -86,15 +84,7 @@ class GivenLabel:
 
 @dataclass(frozen=True)
 class KeptLabel:
-    """A label in the store; attributes as of `GivenLabel`.
-
-    Attributes
-    ----------
-    number : int
-        Ascends in the order in which labels came.
-    labelled_at : datetime
-        In UTC.
-    """
+    """A label in the store; `number` ascends in the order of arrival, `labelled_at` is in UTC."""
 
     number: int
     comparison_id: str
@@ -119,16 +109,7 @@ class KeptLabel:
 
 @dataclass(frozen=True)
 class Added:
-    """A label that is kept.
-
-    Attributes
-    ----------
-    label : KeptLabel
-    history : list of KeptLabel
-        All labels of its comparison, the oldest first.
-    fresh : bool
-        Whether it came for the first time.
-    """
+    """A kept label, and all labels of its comparison, oldest first; `fresh`: it is new."""
 
     label: KeptLabel
     history: list[KeptLabel]
@@ -144,12 +125,9 @@ _MIGRATION_PATIENCE = 15.0
 
 
 def migrate(engine: Engine, told: str) -> None:
-    """Bring a database up to date; it may be empty, and others may do the same at the same time.
+    """Bring a database, which may be empty, up to date; safe where several processes do it at once.
 
-    Raises
-    ------
-    NewerError
-        If a newer perfjudge has written it.
+    Raises `NewerError` if a newer perfjudge has written it.
     """
     with engine.connect() as connection:
         found = _found(connection)
@@ -241,16 +219,10 @@ class Lately:
 
 
 class LabelStore:
-    """Labels in a database, which are only added.
+    """Labels in a database, which are only added; several threads and processes may use it.
 
-    Nothing is asked of the database before it is needed; then its tables are made or brought up to date. A
-    file of SQLite is made with the first label. Several threads and processes may use one store.
-
-    Parameters
-    ----------
-    address : str
-        As of `Place.of`, which says what it raises.
-
+    The database is reached, and its tables are made or brought up to date, when they are needed. A file of
+    SQLite is made with the first label. `address` is as of `Place.of`.
     """
 
     def __init__(self, address: str) -> None:
@@ -304,24 +276,22 @@ class LabelStore:
         return added.label
 
     def add_all(self, labels: Sequence[GivenLabel], most: int | None = None) -> list[Added | InputError]:
-        """Keep labels, all in one transaction: they are on the disk when this returns.
+        """Add labels, all in one transaction.
 
         Parameters
         ----------
-        labels : sequence of GivenLabel
-            `AT_ONCE` at most.
         most : int, optional
-            How many labels of one person may come within `WHILE` seconds.
+            Labels of one person within `WHILE`; more are refused.
 
         Returns
         -------
         list
-            For each label how it is kept, or why it is not: `KeyTakenError` or `TooManyError`.
+            For every label `Added`, or why it was refused: `KeyTakenError`, `TooManyError`.
 
         Raises
         ------
         AwayError
-            If the store does not answer. The labels may be kept or not; to add them again is safe.
+            If the store does not answer. The labels may be kept or not; adding them again is safe.
         """
         now = datetime.now(UTC)
         with self._asked(writes=True) as connection:
@@ -354,18 +324,10 @@ class LabelStore:
         return last[last["status"].notna()].reset_index(drop=True)
 
     def last(self) -> pd.DataFrame:
-        """Return of each person the last label of each comparison.
+        """Return each person's last label of each comparison, with the columns of the table of labels.
 
-        Returns
-        -------
-        DataFrame
-            With the columns of the table of labels. Who labelled is the ``annotator``, too; the status of
-            what is withdrawn is missing.
-
-        Raises
-        ------
-        AwayError
-            If the store does not answer.
+        `labelled_by` is the ``annotator``, too; the status of withdrawn labels is missing. AwayError if the
+        store does not answer.
         """
         whose = [LABELS.c.comparison_id, LABELS.c.labelled_by]
         newest = [LABELS.c.labelled_at.desc(), LABELS.c.number.desc()]
@@ -483,22 +445,15 @@ class Moved:
 
 
 def move_in(labels: pd.DataFrame, store: LabelStore, by: str | None = None) -> Moved:
-    """Add people's labels to a store; those that are there are known by what they say, of what, who and when.
+    """Add people's labels of a table to a store, except those that it already has.
 
-    Parameters
-    ----------
-    labels : DataFrame
-        As of `data.comparisons.tables`. A label without a time counts as older than any with one.
-    store : LabelStore
-    by : str, optional
-        Who gave the labels that don't say it. By default those stay away: they are settled, a consensus or
-        the truth of an injected change, and no person's.
+    A label without a time is older than any with one. Labels without an annotator become those of `by`;
+    without `by` they stay away, since they are a consensus or the truth of an injected change.
 
     Raises
     ------
     InputError
-        If a label is of the future: it would count for longer than it should. If the store does not answer;
-        the labels before may have been added.
+        If a label is of the future, or if the store does not answer; earlier labels may have been added.
     """
     people = labels["annotator"].fillna(by) if by is not None else labels["annotator"]
     named = labels.assign(annotator=people)[people.notna()]
@@ -525,24 +480,10 @@ def _given(row: dict[str, object]) -> GivenLabel:
 
 
 def moved_out(store: LabelStore, labels: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return what people say now.
+    """Return the current labels of a store as the table of labels; AwayError if the store does not answer.
 
-    Parameters
-    ----------
-    store : LabelStore
-    labels : DataFrame, optional
-        Of the data itself. They stay, but for those of people of whom the store knows something later: who
-        has withdrawn a label there has withdrawn it.
-
-    Returns
-    -------
-    DataFrame
-        As of `data.comparisons.tables`.
-
-    Raises
-    ------
-    AwayError
-        If the store does not answer.
+    `labels`, those of the data itself, are kept, but for those whose annotator has a label in the store: a
+    label withdrawn there is withdrawn.
     """
     last = store.last()
     last["labelled_at"] = last["labelled_at"].where(last["labelled_at"] > LONG_AGO)

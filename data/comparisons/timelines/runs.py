@@ -47,25 +47,20 @@ class RunSeries(NamedTuple):
 
 @dataclass(frozen=True)
 class TimelineRun:
-    """What was measured of one version on one machine at a time.
+    """Measurements of one version on one machine at one time.
 
     Attributes
     ----------
     source : str
         The path below the folder that was read.
     properties : mapping
-        By their names in lower case. Machine and version are always there.
-    measured_at : datetime or None
-        UTC.
-    series : tuple of RunSeries
-    lengths : ndarray of shape (n_series,)
-        How many samples each has; 0 where there is a summary.
-    values : ndarray of shape (n_samples,)
-        A series after the other.
-    five : ndarray of shape (n_series, 5)
-        Of summaries; NaN elsewhere.
-    orders : ndarray of shape (n_series,) or None
-        The order of the version in each series, where the source numbers versions.
+        By names in lower case; machine and version are always present.
+    lengths : shape (n_series,)
+        Number of samples; 0 where there is a summary.
+    five : shape (n_series, 5)
+        Summaries; NaN elsewhere.
+    orders : shape (n_series,) or None
+        Orders of the version in each series, where the source numbers versions.
     """
 
     source: str
@@ -110,13 +105,7 @@ def of_json(path: Path, source: str, problems: Problems, measure: Measure) -> It
 
 
 def of_tables(path: Path, source: str, problems: Problems) -> Iterator[TimelineRun]:
-    """Read the results among the tables in a directory, by machine, version and benchmark.
-
-    Raises
-    ------
-    InputError
-        If the table cannot be read, or a row is wrong, unless ``problems.keep_going``.
-    """
+    """Yield the results of a directory of tables, by machine, version and benchmark."""
     spec = ComparisonTables.SPECS["results"]
     results = spec.sound(spec.read(path / "results.parquet"), "results", problems)
     yield from of_results(results, source)
@@ -227,28 +216,14 @@ class ResultPlace(NamedTuple):
 
 @dataclass
 class Folder:
-    """What is below a folder.
-
-    Attributes
-    ----------
-    places : list of ResultPlace
-        Where results may be.
-    links : int
-        Symbolic links, which are passed over: they may lead out, or around in circles.
-    """
+    """Places below a folder that may hold results; symbolic links are counted and not followed."""
 
     places: list[ResultPlace] = field(default_factory=list)
     links: int = 0
 
     @classmethod
     def of(cls, root: Path) -> Folder:
-        """Look through a folder and all below it, in the order of names.
-
-        Raises
-        ------
-        InputError
-            If it is no folder.
-        """
+        """Look through a folder and all below it, in the order of names; InputError if it is no folder."""
         if not root.is_dir():
             raise InputError(
                 "is no directory of results" if root.exists() else "no such directory", file=root
@@ -312,20 +287,17 @@ def read_folder(
 
     Parameters
     ----------
-    root : Path
     measure : Measure
-        What is measured and which direction is better, where files do not say.
-    keep_going : bool
-        Skip what is bad.
+        The metric and its better direction, where files do not say.
     jobs : int
-        How many processes read.
+        Number of reading processes.
     advance : callable, optional
-        Is told how many of how many places have been read.
+        Called with the numbers of places read and of all places.
 
     Raises
     ------
     InputError
-        At the first thing that is wrong, unless `keep_going`; and if there is no result at all.
+        At the first error, unless `keep_going`; and if there is no result at all.
     """
     folder = Folder.of(root)
     read_one = partial(_read_place, measure=measure, keep_going=keep_going)
