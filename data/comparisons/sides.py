@@ -115,7 +115,7 @@ class Siblings:
 
     @cached_property
     def normalized(self) -> Siblings:
-        """This with every series divided by a power of two, if any number cannot be squared."""
+        """Every series divided by a power of two, if any number cannot be squared."""
         versions = self.versions
         if are_squarable(versions.values):
             return self
