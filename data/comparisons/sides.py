@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.comparisons.tables import FIVE_NUMBERS, OPERATION, ComparisonTables
+from data.comparisons.tables import FIVE_NUMBERS, OPERATION, ComparisonTables, units
 
 #: Numbers of sizes between these can be squared, and the squares be added up and divided, without overflow.
 _LEAST_SQUARABLE, _MOST_SQUARABLE = 2.0**-256, 2.0**256
@@ -357,6 +357,23 @@ class Sides:
             ("baseline", self.baseline, self.baseline_five),
             ("target", self.target, self.target_five),
         )
+
+
+@dataclass(frozen=True)
+class NamedSides:
+    """The names and the sides of comparisons; `units` returns their units, which only texts need."""
+
+    identifiers: Sequence[str]
+    benchmarks: Sequence[str]
+    operations: Sequence[str]
+    sides: Sides
+    units: Callable[[], Sequence[str]]
+
+    @classmethod
+    def of(cls, tables: ComparisonTables) -> NamedSides:
+        """Name and gather the comparisons of `tables`."""
+        names = (tables.comparisons[name].tolist() for name in ("comparison_id", "benchmark", "operation"))
+        return cls(*names, Sides.of(tables), partial(units, tables))
 
 
 def stated_of(siblings_worse: Sequence[float | None]) -> Floats | None:

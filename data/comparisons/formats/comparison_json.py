@@ -18,7 +18,7 @@ from data.comparisons.request import (
     JudgeRequest,
     PostedLabel,
     RequestPart,
-    Samples,
+    Version,
     versions_of,
 )
 from data.comparisons.tables import Builder, ComparisonTables, LabelRow, Series
@@ -164,7 +164,7 @@ def _add(comparison: Comparison, source: str, taken: Taken, builder: Builder) ->
         builder.labels.append(LabelRow(identifier, label.status, who, label.annotator, at))
 
 
-def _add_samples(samples: Samples, series: Series, order: int, builder: Builder) -> None:
+def _add_samples(samples: Version, series: Series, order: int, builder: Builder) -> None:
     if isinstance(samples, list):
         builder.results.samples(series, order, None, array("d", samples))
     else:
