@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.table import Table, best, busy, load
-from data.comparisons.posted import NamedSides, read
+from data.comparisons.request import named_sides, read_request
 from data.comparisons.sides import Sides
 from data.comparisons.tables import COMPARISON_DTYPES, RESULT_DTYPES, ComparisonTables
 from data.tables.specs import typed
@@ -154,9 +154,9 @@ def _each(answer: Callable[[bytes, Judge], object], bodies: Sequence[bytes], ser
 
 
 def _judged(body: bytes, served: Judge) -> Judgement:
-    request = read(body)
+    request = read_request(body)
     assert request is not None, "the request is right"
-    return judged(NamedSides.posted(request.comparisons), served)
+    return judged(named_sides(request.comparisons), served)
 
 
 def _sentences(body: bytes, served: Judge) -> list[object]:

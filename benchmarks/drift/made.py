@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from data.comparisons.reading import Builder, Series
 from data.comparisons.sides import Floats
+from data.comparisons.tables import Builder, Series
 
 #: Between these lies the noise of operations' samples, a standard deviation as a share.
 NOISE = (0.005, 0.03)

@@ -18,7 +18,8 @@ from pathlib import Path
 from benchmarks.table import Table, busy, load
 from benchmarks.timelines.results import RULES, DrawnResults
 from data.comparisons.params import Measure
-from data.comparisons.timelines import folders, rules
+from data.comparisons.timelines import rules
+from data.comparisons.timelines.runs import read_folder
 from data.comparisons.timelines.selection import MeasuredVersions, chosen, measured
 from data.tables.problems import Problems
 
@@ -55,7 +56,7 @@ def drawn(results: Path, root: Path) -> float:
     """Return the seconds in which Matplotlib would draw the boxes of every operation and configuration."""
     from matplotlib.figure import Figure
 
-    runs = folders.read(results, Measure(better="higher")).runs
+    runs = read_folder(results, Measure(better="higher")).runs
     found: MeasuredVersions = measured(chosen(runs, rules.read(root / "rules.xml")[0])[0], Problems())
     start = time.perf_counter()
     for row in found.five[:_DRAWN]:

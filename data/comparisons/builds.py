@@ -21,12 +21,9 @@ from data.measure.child import TimedOutError, TimeLimits, execute
 
 @dataclass(frozen=True)
 class BuildRun:
-    """Samples of a build at a number of threads, or pairs of it and the unchanged build.
+    """Samples of a build, or pairs of it and the `unchanged` build (purpose "reference").
 
-    ``purpose`` is "run" or "reference"; ``number`` counts the passes, or the runs of a changed build.
-    ``at`` is the UTC time of its begin, ``foreign`` the share of the processor that others used.
-    ``unchanged`` has the samples of the unchanged build that were taken in turn with ``values``, for
-    references only.
+    `at` is the UTC time of its begin, `foreign` the share of the processor that others used.
     """
 
     operation: str
@@ -78,10 +75,10 @@ class Slowdown:
 
     @classmethod
     def of(cls, unchanged: ArrayLike, changed: ArrayLike, better: str) -> Slowdown:
-        """Estimate it from pairs: the median of the Walsh averages of log ratios (Hodges and Lehmann, 1963).
+        """Estimate from pairs: the median of the Walsh averages of log ratios (Hodges and Lehmann, 1963).
 
-        Its interval is that of Wilcoxon's signed-rank test: it takes no normal noise, and no outlier moves
-        it far.
+        The interval is that of Wilcoxon's signed-rank test, which needs no normal noise and is robust to
+        outliers.
         """
         sign = 1.0 if better == "lower" else -1.0
         logs = sign * np.log(np.asarray(changed, float) / np.asarray(unchanged, float))
@@ -116,16 +113,7 @@ ENOUGH = ((0.005, 5), (0.015, 7), (0.04, 10), (1e9, 13))
 
 
 class Workshop:
-    """A directory where programs are built and run.
-
-    Parameters
-    ----------
-    suite : Suite
-    directory : Path
-        Of the measurement; on its disk lie the files of programs that want a disk.
-    limits : TimeLimits, optional
-        By default those of the suite.
-    """
+    """A directory where programs are built and run; files of programs that want a disk lie on its disk."""
 
     def __init__(self, suite: Suite, directory: Path, limits: TimeLimits | None = None) -> None:
         self._suite, self._limits = suite, limits or TimeLimits(suite.timeout)
@@ -138,12 +126,7 @@ class Workshop:
     def sample(self, variant: Variant, work: int, threads: int) -> float:
         """Do `work` units, and the extra ones of the build; return the value of the operation's metric.
 
-        Raises
-        ------
-        InputError
-            If the program is missing or fails, with the last line it printed.
-        TimedOutError
-            If it runs for too long: unchanged builds that do the same work say what that is.
+        InputError if the program is missing or fails, with its last line; TimedOutError if it runs too long.
         """
         operation, place = variant.operation, f'operation "{variant.operation.name}"'
         done_work = max(1, round(work * (1 + variant.extra)))

@@ -3,19 +3,230 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
 
 from data.comparisons import suite as suites
 from data.comparisons.builds import BuildRun, Slowdown, Trial, Workshop
 from data.comparisons.suite import METRICS, PlannedBuildRun, Suite, SuiteOperation, Variant, plan
-from data.comparisons.truth import tables
+from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 from data.measure.child import TimedOutError
-from data.measure.machine import Disturbance, Pinned
+from data.measure.machine import Disturbance, Pinned, name
 from data.measure.session import Journal, Screen, Session
+from data.tables.files import replacing
+
+BENCHMARK = "perfjudge"
+#: How many passes a baseline is of, and how many the target of an unchanged build; drawn for each.
+SPANS = (1, 1, 1, 2, 3, 5)
+#: A run of an operation: its change, and its number.
+RunKey = tuple[str, int]
+
+
+class Reference(NamedTuple):
+    """How much worse a changed build is than the unchanged one, from samples taken in turn."""
+
+    comparison_id: str
+    threads: int
+    slowdown: float
+    low: float
+    high: float
+    repetitions: int
+
+
+@dataclass(frozen=True)
+class WithReference:
+    """The tables of a measurement, and a row per comparison and number of threads as `Reference`."""
+
+    tables: ComparisonTables
+    reference: pd.DataFrame
+
+    def write_reference(self, path: Path) -> None:
+        """Write the reference measurement as Parquet in one piece."""
+        with replacing(path) as temporary:
+            self.reference.to_parquet(temporary, index=False, compression="zstd")
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """A comparison of runs of an operation, by their orders, first and last.
+
+    ``slowdowns`` has what is known of a changed build by threads; the same build has none.
+    """
+
+    comparison_id: str
+    variant: Variant
+    baseline: tuple[int, int]
+    target: tuple[int, int]
+    slowdowns: dict[int, Slowdown]
+
+    @property
+    def source(self) -> str:
+        """How the truth is known."""
+        return "reference measurement" if self.variant.change else "the same build"
+
+    @property
+    def worst(self) -> Slowdown:
+        """The slow-down of the configuration that is slowed most."""
+        return max(self.slowdowns.values(), key=lambda one: one.share, default=Slowdown(0.0, 0.0, 0.0, 0))
+
+    @property
+    def status(self) -> str | None:
+        """The label: fail if any configuration surely is, pass if all surely are; else none."""
+        statuses = {one.status for one in self.slowdowns.values()}
+        if "fail" in statuses:
+            return "fail"
+        return None if None in statuses else "pass"
+
+
+def tables(suite: Suite, journal: Journal[BuildRun]) -> WithReference:
+    """Return the tables of a measurement.
+
+    Unchanged runs have the orders of their passes; runs of changed builds come after all of them, so that
+    none is history of a comparison. A changed build is compared with the last passes before it, the same
+    build with itself. Columns ``truth_*`` of the comparisons hold the truth and are never features.
+    """
+    by_operation: dict[str, list[BuildRun]] = defaultdict(list)
+    for entry in sorted(journal.entries, key=lambda entry: entry.at):
+        by_operation[entry.operation].append(entry)
+    results: list[dict[str, object]] = []
+    pairings: list[Pairing] = []
+    for operation in suite.operations:
+        orders = _orders(operation, suite, by_operation[operation.name])
+        results += _results(operation, orders, by_operation[operation.name])
+        pairings += _pairings(operation, suite, orders, by_operation[operation.name])
+    trials = {note.operation: note for note in journal.notes if not note.change}
+    comparisons = [_comparison(pairing, trials) for pairing in pairings]
+    now = datetime.now(UTC)
+    labels = [
+        {
+            "comparison_id": one.comparison_id,
+            "status": one.status,
+            "labelled_by": one.source,
+            "labelled_at": now,
+        }
+        for one in pairings
+        if one.status is not None
+    ]
+    references = [row for pairing in pairings for row in _references(pairing)]
+    reference = pd.DataFrame(references, columns=[*Reference.__annotations__])
+    return WithReference(ComparisonTables.of_rows(results, comparisons, labels), reference)
+
+
+def _orders(operation: SuiteOperation, suite: Suite, entries: Sequence[BuildRun]) -> dict[RunKey, int]:
+    """Return the orders of all complete runs; those of a change follow one another."""
+    runs: dict[RunKey, list[BuildRun]] = defaultdict(list)
+    for entry in entries:
+        if entry.purpose == "run":
+            runs[entry.change, entry.number].append(entry)
+    complete = sorted(key for key, found in runs.items() if len(found) == len(operation.threads))
+    changed = [key for key in complete if key[0]]
+    unchanged = {key: key[1] for key in complete if not key[0]}
+    return unchanged | {key: suite.passes + place for place, key in enumerate(changed)}
+
+
+def _results(
+    operation: SuiteOperation, orders: dict[RunKey, int], entries: Sequence[BuildRun]
+) -> Iterator[dict[str, object]]:
+    unit, better = METRICS[operation.metric]
+    common = {
+        "group": operation.group,
+        "benchmark": BENCHMARK,
+        "operation": operation.name,
+        "machine": name(),
+        "unit": unit,
+        "better": better,
+    }
+    for entry in entries:
+        key = entry.change, entry.number
+        if entry.purpose != "run" or key not in orders:
+            continue
+        which = {
+            "series_id": f"{operation.name}/{entry.threads}",
+            "threads": entry.threads,
+            "version": entry.change or f"pass {entry.number + 1}",
+            "order": orders[key],
+            "measured_at": pd.Timestamp(entry.at),
+        }
+        for value in entry.values:  # noqa: PD011 - a field, not pandas'
+            yield {**common, **which, "value": value}
+
+
+def _pairings(
+    operation: SuiteOperation, suite: Suite, orders: dict[RunKey, int], entries: Sequence[BuildRun]
+) -> Iterator[Pairing]:
+    begun = {(entry.change, entry.number): entry.at for entry in reversed(entries) if entry.purpose == "run"}
+    able = sorted(number for change, number in orders if not change)[suite.history :]
+    drawn = random.Random(f"{suite.seed} {operation.name}")
+    for before, target in _same(able, drawn)[: suite.same]:
+        identifier = f"{operation.name}/pass {before[1] + 1} and {target[0] + 1}"
+        yield Pairing(identifier, operation.unchanged, before, target, {})
+    for variant in suite.changed(operation):
+        mine = sorted(key for key in orders if key[0] == variant.change)
+        slowdowns = _slowdowns(variant, entries)
+        earlier = [number for number in able if mine and begun["", number] < min(begun[key] for key in mine)]
+        if earlier and slowdowns.keys() == set(operation.threads):
+            before = _back(earlier, drawn.choice(SPANS))
+            after = orders[mine[0]], orders[mine[-1]]
+            yield Pairing(f"{operation.name}/{variant.change}", variant, before, after, slowdowns)
+
+
+def _same(passes: Sequence[int], drawn: random.Random) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Pair the last passes with earlier ones: near and far in turn, of one pass or several on either side."""
+    pairs = []
+    for place in range(len(passes) - 1, 0, -1):
+        length = min(drawn.choice(SPANS), len(passes) - place)
+        gap = place if place % 2 else drawn.randrange(1, place + 1)
+        target = passes[place], passes[place + length - 1]
+        pairs.append((_back(passes[:gap], drawn.choice(SPANS)), target))
+    return pairs
+
+
+def _back(passes: Sequence[int], length: int) -> tuple[int, int]:
+    """Return the last passes, as many as are asked for or are there."""
+    return passes[max(0, len(passes) - length)], passes[-1]
+
+
+def _slowdowns(variant: Variant, entries: Sequence[BuildRun]) -> dict[int, Slowdown]:
+    better = METRICS[variant.operation.metric][1]
+    return {
+        entry.threads: Slowdown.of(entry.unchanged, entry.values, better)
+        for entry in entries
+        if (entry.change, entry.purpose) == (variant.change, "reference")
+    }
+
+
+def _comparison(pairing: Pairing, trials: Mapping[str, Trial]) -> dict[str, object]:
+    worst, operation = pairing.worst, pairing.variant.operation
+    return {
+        "comparison_id": pairing.comparison_id,
+        "benchmark": BENCHMARK,
+        "operation": operation.name,
+        "machine": name(),
+        "baseline_from": pairing.baseline[0],
+        "baseline_to": pairing.baseline[1],
+        "target_from": pairing.target[0],
+        "target_to": pairing.target[1],
+        "injected_change": "work" if pairing.variant.extra else pairing.variant.change or "none",
+        "injected_size": pairing.variant.extra,
+        "usual_noise": trials[operation.name].noise,
+        "truth_source": pairing.source,
+        "truth_slowdown": worst.share,
+        "truth_low": worst.low,
+        "truth_high": worst.high,
+    }
+
+
+def _references(pairing: Pairing) -> Iterator[Reference]:
+    for threads, one in pairing.slowdowns.items():
+        yield Reference(pairing.comparison_id, threads, one.share, one.low, one.high, one.pairs)
+
 
 #: Pairs of a reference between two looks at whether it is sure.
 MORE_PAIRS = 4

@@ -26,16 +26,7 @@ NAMED = 10
 
 @dataclass(frozen=True)
 class Missing:
-    """A machine, an operation or a configuration without counterpart.
-
-    Attributes
-    ----------
-    only_in : {"baseline", "target"}
-    benchmark, operation : str or None
-        None if the whole machine has no counterpart.
-    threads : int or None
-        None if the whole operation has none.
-    """
+    """A machine, an operation or a configuration without counterpart; narrower fields are None."""
 
     only_in: Side
     machine: str
@@ -57,17 +48,10 @@ class Missing:
 
 
 def missing(results: pd.DataFrame) -> tuple[Missing, ...]:
-    """Find what has no counterpart; what belongs to a whole that has none is not told again.
+    """Return machines, then operations, then configurations without counterpart, the baseline's first.
 
-    Parameters
-    ----------
-    results : DataFrame
-        Those of both runs, the baseline's with the order 0, the target's with 1.
-
-    Returns
-    -------
-    tuple of Missing
-        Machines, then operations, then configurations, of each kind those of the baseline first.
+    Parts of a whole that has no counterpart are not listed again. `results` are those of both runs, the
+    baseline's with the order 0, the target's with 1.
     """
     found: list[Missing] = []
     for keys in (["machine"], OPERATION, CONFIGURATION):
@@ -122,16 +106,9 @@ _RUN = "run"
 
 @dataclass(frozen=True)
 class TwoRuns:
-    """What two runs give.
+    """Comparisons of two runs, one per operation, machine and benchmark, in the order of the baseline.
 
-    Attributes
-    ----------
-    tables : ComparisonTables
-        One comparison per operation, machine and benchmark, in the order of the baseline; without labels.
-    missing : tuple of Missing
-        What only one of them has.
-    notes : tuple of str
-        The same in words, and what was converted to make the others comparable.
+    `notes` describe what is `missing` and what was converted.
     """
 
     tables: ComparisonTables
@@ -145,16 +122,15 @@ def paired(baseline: pd.DataFrame, target: pd.DataFrame, names: tuple[str, str] 
     Parameters
     ----------
     baseline, target : DataFrame
-        Results, one row per sample or summary statistic, with the columns of ``RESULT_DTYPES``;
-        their orders are replaced by 0 and 1.
+        Results with the columns of ``RESULT_DTYPES``; their orders are replaced by 0 and 1.
     names : tuple of str
-        What messages call the two, such as their files.
+        The names of the sides in messages, such as their files.
 
     Raises
     ------
     InputError
-        If the two have no operation in common, or measured one in opposite directions or in units of
-        different kinds.
+        If there is no common operation, or one was measured in opposite directions or in units of different
+        kinds.
     """
     results = pd.concat([baseline.assign(order=0), target.assign(order=1)], ignore_index=True)
     results[OPERATION] = results[OPERATION].fillna("unknown")
@@ -175,12 +151,8 @@ def paired(baseline: pd.DataFrame, target: pd.DataFrame, names: tuple[str, str] 
 class MatchedOperations:
     """Operations of the target that are compared with operations of the baseline of other names.
 
-    Attributes
-    ----------
-    renamed : mapping of (str, str) to (str, str)
-        By benchmark and operation of the target, those of the baseline, whose names the comparison bears.
-    only : bool
-        Whether nothing else is compared, because one run gives both sides.
+    `renamed` maps benchmark and operation of the target to those of the baseline, whose names the comparison
+    has. `only`: nothing else is compared, because one run gives both sides.
     """
 
     renamed: Mapping[NamedOperation, NamedOperation] = field(default_factory=dict)
@@ -217,22 +189,14 @@ def _rows_of(results: pd.DataFrame, operations: Collection[NamedOperation]) -> p
 def matched_operations(
     wanted: Sequence[str], baseline: pd.DataFrame, target: pd.DataFrame, names: tuple[str, str]
 ) -> dict[NamedOperation, NamedOperation]:
-    """Return which operations are compared with operations of other names.
+    """Return the operations that are compared under another name, as `MatchedOperations.renamed`.
 
     Parameters
     ----------
     wanted : sequence of str
-        ``BASE=NEW``, names of an operation of each side, alone or as ``benchmark/operation``. Names may hold
-        ``=``.
-    baseline, target : DataFrame
-        Results of both sides.
+        ``BASE=NEW``, an operation of each side, alone or as ``benchmark/operation``. Names may hold ``=``.
     names : tuple of str
         The names of the sides in messages.
-
-    Returns
-    -------
-    dict
-        As `MatchedOperations.renamed`.
 
     Raises
     ------
@@ -318,19 +282,9 @@ def paired_runs(
     earlier: Sequence[pd.DataFrame] = (),
     names: tuple[str, str] = SIDES,
 ) -> TwoRuns:
-    """Compare the same of several runs a side, and know of earlier ones what the baseline measured, too.
+    """Compare several runs a side; `earlier` runs, oldest first, become the baseline's history.
 
-    Parameters
-    ----------
-    baseline, target, earlier : sequence of DataFrame
-        Results as for `paired`, a run each; of earlier ones the oldest first. The orders become the places of
-        all runs, earlier ones before the baseline's, and the target's last.
-    names : tuple of str
-
-    Raises
-    ------
-    InputError
-        As of `paired`, where earlier runs are taken for runs of the baseline.
+    The orders become the places of all runs: earlier ones, the baseline's, the target's. Raises as `paired`.
     """
     there = pd.concat([run[CONFIGURATION] for run in baseline]).drop_duplicates()
     past = [run.merge(there, on=CONFIGURATION) for run in earlier]
@@ -363,20 +317,7 @@ def _tables(results: pd.DataFrame) -> ComparisonTables:
 
 
 def require_one_direction(results: pd.DataFrame, names: tuple[str, str]) -> None:
-    """Refuse an operation of which lower values are better here, and higher ones there.
-
-    Parameters
-    ----------
-    results : DataFrame
-        Those of both runs, the baseline's (order 0) before the target's (order 1).
-    names : tuple of str
-        What the two are called.
-
-    Raises
-    ------
-    InputError
-        Naming file, operation and both directions.
-    """
+    """Raise an InputError if an operation's values are better lower in one run and higher in the other."""
     first = _first_of_operation(results, results["better"])
     wrong = results.assign(first=first)[(results["better"] != first) | ~first.isin(_BETTER)]
     if len(wrong):
@@ -388,22 +329,8 @@ def require_one_direction(results: pd.DataFrame, names: tuple[str, str]) -> None
 def in_one_unit(results: pd.DataFrame, names: tuple[str, str]) -> tuple[pd.DataFrame, list[str]]:
     """Convert every operation to the first unit that it was measured in, the baseline's.
 
-    Parameters
-    ----------
-    results, names
-        As for `require_one_direction`.
-
-    Returns
-    -------
-    results : DataFrame
-        With ``value`` in that unit.
-    notes : list of str
-        What was converted, and what was taken to be in that unit because it names none.
-
-    Raises
-    ------
-    InputError
-        If two units of an operation measure different things, naming file, operation and both units.
+    Returns the results, and notes on conversions and on units that were missing. InputError if two units of
+    an operation measure different things.
     """
     given = results["unit"].where(results["unit"].map(is_told))
     first = _first_of_operation(results, given)

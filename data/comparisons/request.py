@@ -1,20 +1,43 @@
-"""A request to judge comparisons: what JSON files and bodies hold, and what OpenAPI says of them."""
+"""A request to judge comparisons: one declaration decodes and checks it, describes it in OpenAPI, types it.
+
+Most requests are right. These are decoded by msgspec in one go, with types derived from the declaration. All
+others are validated by pydantic (`data.comparisons.formats.comparison_json`), which explains what is wrong.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from array import array
+from collections.abc import Callable, Collection, Sequence
+from functools import reduce
+from operator import attrgetter, or_
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
+import msgspec
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, PlainValidator
 from pydantic.config import JsonDict
+from pydantic.fields import FieldInfo
 
 from data.comparisons.labels.label_csv import EXAMPLE as EXAMPLE_MOMENT
 from data.comparisons.labels.label_csv import MOMENT
+from data.comparisons.sides import (
+    HISTORY_VERSIONS,
+    LATER_VERSIONS,
+    NamedSides,
+    Samples,
+    Sides,
+    five_numbers,
+    stated_of,
+)
+from data.comparisons.tables import FIVE_NUMBERS
 from data.comparisons.units import MAX_THREADS
-from data.tables.documents import AS_WHOLE
+from data.errors import InputError
+from data.tables.documents import AS_WHOLE, require_unique_keys
 
-#: What `str.isspace` knows: ``\s`` is another set of letters in every dialect of regular expressions.
+#: What `str.isspace` knows: ``\\s`` is another set of letters in every dialect of regular expressions.
 _SPACES = r"\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
-#: Something is written there.
+#: Text that holds more than spaces.
 Name = Annotated[str, Field(pattern=f"[^{_SPACES}]")]
 
 
@@ -38,10 +61,8 @@ class FiveNumbers(RequestPart):
 
 # lists end at their first mistake: millions of them, each with its place, would stop the process
 SampleList = Annotated[list[FiniteFloat], Field(fail_fast=True)]
-Samples = Annotated[SampleList | FiveNumbers, Field(union_mode="left_to_right")]
-Versions = Annotated[list[Samples], Field(fail_fast=True)]
-
-
+Version = Annotated[SampleList | FiveNumbers, Field(union_mode="left_to_right")]
+Versions = Annotated[list[Version], Field(fail_fast=True)]
 Side = Annotated[
     SampleList | Annotated[list[SampleList], Field(fail_fast=True)] | FiveNumbers,
     Field(
@@ -52,10 +73,9 @@ Side = Annotated[
 
 
 def versions_of(side: list[float] | list[list[float]] | FiveNumbers) -> list[list[float] | FiveNumbers]:
-    """Return the versions of a side, one at least, oldest first."""
-    if isinstance(side, list) and side and isinstance(side[0], list):
-        return [one for one in side if isinstance(one, list)]
-    return [[one for one in side if not isinstance(one, list)]] if isinstance(side, list) else [side]
+    """Return the versions of a side, at least one, the oldest first."""
+    has_versions = isinstance(side, list) and side and isinstance(side[0], list)
+    return cast(list[list[float] | FiveNumbers], side if has_versions else [side])
 
 
 class Configuration(RequestPart):
@@ -129,15 +149,16 @@ _ONE: JsonDict = {
 EXAMPLE: JsonDict = {"comparisons": [_ONE]}
 
 
+_Cost = Annotated[FiniteFloat, Field(gt=0)]
+Wished = Annotated[FiniteFloat, Field(gt=0, lt=1)]
+
+
 class AskedCosts(RequestPart):
     """What a missed regression, a false alarm and a person's look cost, in one unit."""
 
-    miss: Annotated[FiniteFloat, Field(gt=0)]
-    false_alarm: Annotated[FiniteFloat, Field(gt=0)]
-    look: Annotated[FiniteFloat, Field(gt=0)]
-
-
-Wished = Annotated[FiniteFloat, Field(gt=0, lt=1)]
+    miss: _Cost
+    false_alarm: _Cost
+    look: _Cost
 
 
 class JudgeRequest(RequestPart):
@@ -149,3 +170,160 @@ class JudgeRequest(RequestPart):
     missed: Wished | None = Field(default=None, description="The share of the regressions that may pass.")
     false_alarms: Wished | None = Field(default=None, description="The share of the others that may fail.")
     costs: AskedCosts | None = Field(default=None, description="In place of both.")
+
+
+Part = TypeVar("Part", bound=BaseModel)
+_BOUNDS = ("ge", "le", "gt", "lt", "min_length", "pattern")
+
+
+def quick_reader(model: type[Part], left_out: Collection[str] = ()) -> Callable[[bytes], Part | None]:
+    """Return a function that decodes JSON several times as fast as `model`.
+
+    It returns objects with the attributes of `model` but for those `left_out`, or None where anything may be
+    wrong. Lists that may hold either of two types may be mixed.
+    """
+    decoder = msgspec.json.Decoder(_quick_type(model, left_out))
+
+    def read(content: bytes) -> Part | None:
+        try:
+            decoded = decoder.decode(content)
+            require_unique_keys(content)
+        except (ValueError, RecursionError, InputError):
+            return None
+        return cast(Part, decoded)
+
+    return read
+
+
+def _quick_type(kind: Any, left_out: Collection[str]) -> Any:
+    """Return the type of msgspec that decodes a type of pydantic."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _bounded(_quick_type(arguments[0], left_out), arguments[1:])
+    if origin is list:
+        return list[_quick_type(arguments[0], left_out)]  # type: ignore[misc] # a type made here
+    if origin in {Union, UnionType}:
+        kinds = [_quick_type(one, left_out) for one in arguments]
+        # msgspec takes one type of lists in a union
+        items = [get_args(one)[0] for one in kinds if get_origin(one) is list]
+        lists = [list[reduce(or_, items)]] if items else []  # type: ignore[misc] # a type made here
+        return reduce(or_, [*(one for one in kinds if get_origin(one) is not list), *lists])
+    if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
+        return kind
+    fields = [
+        (name, _bounded(_quick_type(one.annotation, left_out), one.metadata), _default(one))
+        for name, one in kind.model_fields.items()
+        if name not in left_out
+    ]
+    return msgspec.defstruct(kind.__name__, fields, kw_only=True, gc=False, forbid_unknown_fields=True)
+
+
+def _bounded(kind: Any, metadata: Sequence[Any]) -> Any:
+    parts = [part for one in metadata for part in (one.metadata if isinstance(one, FieldInfo) else [one])]
+    bounds = {name: getattr(part, name) for part in parts for name in _BOUNDS if hasattr(part, name)}
+    return Annotated[kind, msgspec.Meta(**bounds)] if bounds else kind
+
+
+def _default(field: FieldInfo) -> Any:
+    if field.is_required():
+        return msgspec.NODEFAULT
+    if field.default_factory is not None:
+        return msgspec.field(default_factory=cast(Callable[[], Any], field.default_factory))
+    return field.default
+
+
+# who judges looks at no label: a request with some is read the long way
+_QUICKLY = quick_reader(JudgeRequest, left_out={"labels"})
+
+
+def read_request(body: bytes) -> JudgeRequest | None:
+    """Return a request; None if anything may be wrong with it."""
+    request = _QUICKLY(body)
+    return None if request is None or any(map(_is_mixed, request.comparisons)) else request
+
+
+def _is_mixed(comparison: Comparison) -> bool:
+    """Tell whether a side holds both samples and lists of samples."""
+    sides = (side for one in comparison.configurations for side in (one.baseline, one.target))
+    return any(isinstance(side, list) and len(set(map(type, side))) > 1 for side in sides)
+
+
+def named_sides(comparisons: Sequence[Comparison]) -> NamedSides:
+    """Gather comparisons of requests: the sides that their tables would have."""
+    return NamedSides(
+        [one.comparison_id for one in comparisons],
+        [one.benchmark for one in comparisons],
+        [one.operation for one in comparisons],
+        _SampleLists(comparisons).sides(stated_of([one.siblings_worse for one in comparisons])),
+        lambda: [one.unit for one in comparisons],
+    )
+
+
+_FIVE = attrgetter(*FIVE_NUMBERS)
+_BY_THREADS = attrgetter("threads")
+
+
+class _SampleLists:
+    """Lists of samples on their way into arrays.
+
+    `versions` has the order and the number of samples of every version: earlier ones below 0, the baseline's
+    0, then the target's and later ones. `configurations` has the row of the comparison, the threads, and the
+    numbers of samples of history, baseline, target and later versions.
+    """
+
+    def __init__(self, comparisons: Sequence[Comparison]) -> None:
+        self.n_comparisons = len(comparisons)
+        self.values, self.signs = array("d"), array("d")
+        self.versions, self.configurations = array("q"), array("q")
+        self.summaries: list[tuple[int, int, tuple[float, ...]]] = []
+        for row, comparison in enumerate(comparisons):
+            sign = -1.0 if comparison.better == "lower" else 1.0
+            for one in sorted(comparison.configurations, key=_BY_THREADS):
+                if self._add(row, one):
+                    self.signs.append(sign)
+
+    def _add(self, row: int, one: Configuration) -> bool:
+        """Add a configuration, unless both of its sides are empty."""
+        given = one.baseline, one.target
+        sides = [_with_samples(versions_of(side)) for side in given]
+        if not any(sides) and all(isinstance(side, list) for side in given):
+            return False
+        history = _with_samples(one.history)[-HISTORY_VERSIONS:]
+        lengths, order = [self._add_versions(history, -len(history))], 0
+        for place, (side, versions) in enumerate(zip(given, sides, strict=True)):
+            if not isinstance(side, list):
+                self.summaries.append((place, len(self.signs), _FIVE(side)))
+            lengths.append(self._add_versions(versions, order))
+            order += max(len(versions), 1)
+        lengths.append(self._add_versions(_with_samples(one.later)[:LATER_VERSIONS], order))
+        self.configurations.extend((row, one.threads, *lengths))
+        return True
+
+    def _add_versions(self, versions: Sequence[list[float]], first: int) -> int:
+        """Add versions, the first of which has the order `first`; return how many samples they have."""
+        start = len(self.values)
+        for order, samples in enumerate(versions, first):
+            self.values.extend(samples)
+            self.versions.extend((order, len(samples)))
+        return len(self.values) - start
+
+    def sides(self, siblings_worse: np.ndarray[Any, Any] | None) -> Sides:
+        """Return all that was added."""
+        versions = np.array(self.versions, np.int64).reshape(-1, 2)
+        values, orders = np.array(self.values, np.float64), versions[:, 0].repeat(versions[:, 1])
+        configurations = np.array(self.configurations, np.int64).reshape(-1, 6)
+        stops = configurations[:, 2:].cumsum().reshape(-1, 4)
+        starts = stops - configurations[:, 2:]
+        lists = (Samples(values, orders, starts[:, at], stops[:, at]) for at in range(4))
+        history, baseline, target, later = lists
+        five = five_numbers(baseline.followed(target)).reshape(2, -1, len(FIVE_NUMBERS))
+        for side, configuration, numbers in self.summaries:
+            five[side, configuration] = numbers
+        return Sides(
+            configurations[:, 0], self.n_comparisons, configurations[:, 1], np.array(self.signs),
+            baseline, target, history, later, five[0], five[1], siblings_worse=siblings_worse,
+        )  # fmt: skip
+
+
+def _with_samples(versions: Sequence[list[float] | FiveNumbers]) -> list[list[float]]:
+    return [samples for samples in versions if samples and isinstance(samples, list)]

@@ -2,25 +2,129 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.comparisons.siblings import (
-    Ordered,
-    Siblings,
-    Targets,
-    Versions,
-    are_squarable,
-    exponents_of,
-    scaled,
-)
-from data.comparisons.tables import FIVE_NUMBERS, OPERATION, ComparisonTables
+from data.comparisons.tables import FIVE_NUMBERS, OPERATION, ComparisonTables, units
+
+#: Numbers of sizes between these can be squared, and the squares be added up and divided, without overflow.
+_LEAST_SQUARABLE, _MOST_SQUARABLE = 2.0**-256, 2.0**256
+
+
+def are_squarable(values: Floats) -> bool:
+    """Return whether all numbers that are not 0 or NaN can be squared without overflow or underflow."""
+    least, most = np.fmin.reduce(values, None, initial=1.0), np.fmax.reduce(values, None, initial=1.0)
+    if least <= 0:
+        sizes = np.abs(values[values != 0])
+        least, most = np.fmin.reduce(sizes, initial=1.0), np.fmax.reduce(sizes, initial=1.0)
+    return bool(least >= _LEAST_SQUARABLE and most <= _MOST_SQUARABLE)
+
+
+def scaled(values: Floats, exponents: Ints) -> Floats:
+    """Return `values` divided by 2**exponents, bounded by the largest number that can be squared."""
+    with np.errstate(over="ignore", under="ignore"):
+        return np.clip(np.ldexp(values, -exponents), -_MOST_SQUARABLE, _MOST_SQUARABLE)
+
+
+def exponents_of(values: Floats) -> Ints:
+    """Return the exponent of the power of two above every number; 0 for what is not finite and above 0."""
+    known = np.isfinite(values) & (values > 0)
+    return np.where(known, np.frexp(np.where(known, values, 1.0))[1], 0).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """Samples in the order of series and versions, and which row of the results each was."""
+
+    values: Floats
+    orders: Ints
+    series: Ints
+    place: Ints
+
+
+@dataclass(frozen=True)
+class Versions:
+    """Every version of every series of the results, series by series, each in the order of versions.
+
+    Version ``i`` has the samples ``values[starts[i]:starts[i + 1]]``. `name` is a number per benchmark,
+    machine and version name, -1 where there is none. All arrays but `values` and `starts` have shape
+    (n_versions,).
+    """
+
+    values: Floats
+    starts: Ints
+    series: Ints
+    operation: Ints
+    name: Ints
+    lower: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, results: pd.DataFrame, ordered: Ordered, operation: Ints) -> Versions | None:
+        """Gather the versions of results without summaries; None if no version has a name."""
+        if "version" not in results or not results["version"].notna().any():
+            return None
+        begins = (np.diff(ordered.orders) != 0) | (np.diff(ordered.series) != 0)
+        starts = np.flatnonzero(np.append(True, begins))
+        head = results[["benchmark", "machine", "version", "better"]].iloc[ordered.place[starts]]
+        name = head.groupby(["benchmark", "machine", "version"], sort=False).ngroup()
+        return cls(
+            ordered.values,
+            np.append(starts, len(results)),
+            ordered.series[starts],
+            operation[starts],
+            name.fillna(-1).to_numpy(np.int64),
+            np.asarray(head["better"] == "lower"),
+        )
+
+    def siblings(self, targets: Targets, n_comparisons: int) -> Siblings:
+        """Find the targets of all comparisons; where there are several configurations, the first one's."""
+        held = targets.stops > targets.starts
+        owner, at = np.unique(targets.comparison[held], return_index=True)
+        found = np.zeros((2, n_comparisons), np.int64)
+        for row, place in zip(found, (targets.starts, targets.stops), strict=True):
+            row[owner] = np.searchsorted(self.starts, place[held][at])
+        return Siblings(self, *found)
+
+
+class Targets(NamedTuple):
+    """The targets of configurations: the comparison of each, and that it is the samples ``starts:stops``."""
+
+    comparison: Ints
+    starts: Ints
+    stops: Ints
+
+
+@dataclass(frozen=True)
+class Siblings:
+    """Where targets stand among all versions: the target of a comparison is the versions ``first:stop``."""
+
+    versions: Versions
+    first: Ints
+    stop: Ints
+
+    def of(self, rows: Ints) -> Siblings:
+        """Return those of some comparisons, in that order."""
+        return Siblings(self.versions, self.first[rows], self.stop[rows])
+
+    @cached_property
+    def normalized(self) -> Siblings:
+        """Every series divided by a power of two, if any number cannot be squared."""
+        versions = self.versions
+        if are_squarable(versions.values):
+            return self
+        begins = np.flatnonzero(np.diff(versions.series, prepend=-1))
+        largest = np.maximum.reduceat(versions.values, versions.starts[begins])
+        per_version = np.repeat(exponents_of(largest), np.diff(np.append(begins, len(versions.series))))
+        per_sample = np.repeat(per_version, np.diff(versions.starts))
+        return replace(self, versions=replace(versions, values=scaled(versions.values, per_sample)))
+
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -33,16 +137,10 @@ LATER_VERSIONS = 40
 
 @dataclass(frozen=True)
 class Samples:
-    """One list of samples per configuration, as slices of one flat array.
+    """One list of samples per configuration: list ``i`` is ``values[starts[i]:stops[i]]``.
 
-    Attributes
-    ----------
-    values : ndarray of shape (n_samples,)
-        In the unit of the result.
-    orders : ndarray of shape (n_samples,)
-        The version's order of every sample; ascending within a slice.
-    starts, stops : ndarray of shape (n_configurations,)
-        List ``i`` is ``values[starts[i]:stops[i]]``; lists may overlap and may be empty.
+    Lists may overlap and may be empty. `orders` (shape (n_samples,)) are the orders of the samples' versions,
+    ascending within a list.
     """
 
     values: Floats
@@ -94,15 +192,7 @@ class Samples:
             yield int(orders[first]), self.at(row)[first:last]
 
     def matrices(self) -> Iterator[tuple[Ints, Floats]]:
-        """Yield the non-empty lists grouped by length.
-
-        Yields
-        ------
-        rows : ndarray of shape (k,)
-            Which lists.
-        matrix : ndarray of shape (k, length)
-            Their samples, a list a row.
-        """
+        """Yield the rows of non-empty lists of one length, and their samples, shape (n_rows, length)."""
         for rows, index in self.indices:
             yield rows, self.values[index]
 
@@ -152,27 +242,20 @@ class Samples:
 class Sides:
     """Baseline, target, history and later versions of every configuration of every comparison.
 
-    A configuration is present if either side has anything for it.
+    A configuration is present if either side has a measurement of it.
 
     Attributes
     ----------
-    comparison : ndarray of shape (n_configurations,)
-        The row in the comparisons table that a configuration belongs to; ascending.
-    n_comparisons : int
-        How many comparisons there are, with or without configurations.
-    threads : ndarray of shape (n_configurations,)
-    sign : ndarray of shape (n_configurations,)
+    comparison : shape (n_configurations,), ascending
+        Row of the comparisons table.
+    sign : shape (n_configurations,)
         1 where higher is better, -1 where lower is better.
-    baseline, target, history, later : Samples
-        History is what lies before the baseline, at most `HISTORY_VERSIONS` versions of it. Later is what
-        lies after the target, at most `LATER_VERSIONS` versions, and nothing unless it is said to be known.
-    baseline_five, target_five : ndarray of shape (n_configurations, 5)
-        min, q1, median, q3, max: of the samples, or as the source gave them; NaN where there is neither.
-    siblings : Siblings or None
-        What other operations did at the same versions, where the source names its versions.
-    siblings_worse : ndarray of shape (n_comparisons,) or None
-        Where the source has no other operations but says how many of them got worse, the share of them,
-        between 0 and 1; else NaN. See `features.comparisons.siblings.siblings_worse`.
+    history, later : Samples
+        At most `HISTORY_VERSIONS` versions before the baseline, and `LATER_VERSIONS` after the target.
+    baseline_five, target_five : shape (n_configurations, 5)
+        min, q1, median, q3, max, of the samples or as given by the source; NaN where there is neither.
+    siblings_worse : shape (n_comparisons,) or None
+        Share of other operations that got worse, between 0 and 1, where the source gives it; else NaN.
     """
 
     comparison: Ints
@@ -243,10 +326,10 @@ class Sides:
 
     @cached_property
     def normalized(self) -> Sides:
-        """The same comparisons in units in which every number can be squared: this object, if all can be.
+        """These comparisons in units in which all numbers can be squared.
 
-        Otherwise every configuration is divided by the power of two above its baseline's median. That is
-        exact: whatever is a ratio of its numbers stays the same to the last digit.
+        Every configuration is divided by the power of two above its baseline's median, if any number needs
+        it. The division is exact, so that ratios stay equal to the last digit.
         """
         lists = (self.baseline, self.target, self.history, self.later)
         arrays = {id(one.values): one.values for one in lists}.values()  # noqa: PD011 - a field
@@ -276,6 +359,23 @@ class Sides:
         )
 
 
+@dataclass(frozen=True)
+class NamedSides:
+    """The names and the sides of comparisons; `units` returns their units, which only texts need."""
+
+    identifiers: Sequence[str]
+    benchmarks: Sequence[str]
+    operations: Sequence[str]
+    sides: Sides
+    units: Callable[[], Sequence[str]]
+
+    @classmethod
+    def of(cls, tables: ComparisonTables) -> NamedSides:
+        """Name and gather the comparisons of `tables`."""
+        names = (tables.comparisons[name].tolist() for name in ("comparison_id", "benchmark", "operation"))
+        return cls(*names, Sides.of(tables), partial(units, tables))
+
+
 def stated_of(siblings_worse: Sequence[float | None]) -> Floats | None:
     """Return what `Sides.siblings_worse` is of values that may be missing: None where all are."""
     stated = np.array(siblings_worse, np.float64)
@@ -291,13 +391,7 @@ def _medians(ordered: Floats) -> Floats:
 
 
 def five_numbers(samples: Samples) -> Floats:
-    """Return min, quartiles and max of every list, NaN for empty ones.
-
-    Returns
-    -------
-    ndarray of shape (n_configurations, 5)
-        Quartiles are interpolated linearly, as NumPy does by default.
-    """
+    """Return min, linear quartiles and max of every list, shape (n_lists, 5); NaN if empty."""
     five = np.full((len(samples.starts), len(FIVE_NUMBERS)), np.nan)
     # what is infinite, or so large that it becomes it, data.comparisons.validity reports
     with np.errstate(invalid="ignore", over="ignore"):

@@ -2,34 +2,193 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+from warnings import catch_warnings, simplefilter
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from data import stages
 from data.comparisons import formats
 from data.comparisons.labels.consensus import Rule, consensus
-from data.comparisons.params import Comparisons
-from data.comparisons.tables import ComparisonTables
-from data.comparisons.validity import unusable
+from data.comparisons.params import Comparisons, LabelRules, Measure
+from data.comparisons.tables import PIECE, ComparisonTables
+from data.comparisons.validity import CONTENT, REPEATED, check, error, unusable
+from data.errors import InputError
+from data.tables.files import replacing
 from data.tables.formats import Reading
 from data.tables.problems import Problems
 from data.tables.specs import Spec, Tables
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TABLES = ("results", "comparisons", "labels")
+
+
+@dataclass(frozen=True)
+class Imported:
+    """How many rows each table got, what was skipped or cannot be judged, and what had to be assumed."""
+
+    results: int
+    comparisons: int
+    labels: int
+    skipped: tuple[InputError, ...]
+    notes: tuple[str, ...] = ()
+
+
+def import_tables(
+    name: str,
+    paths: list[Path],
+    directory: Path,
+    *,
+    keep_going: bool = False,
+    label_rules: LabelRules | None = None,
+    measure: Measure | None = None,
+) -> Imported:
+    """Read `paths` and write the three tables to `directory`, all of them or none.
+
+    Parameters
+    ----------
+    name : str
+        One of `data.comparisons.formats.FORMATS`.
+    keep_going : bool
+        Skip what cannot be read. Comparisons that can be read but not judged are imported and counted as
+        skipped.
+
+    Raises
+    ------
+    InputError
+        At the first error, unless `keep_going`; and if there is nothing to judge or learn from.
+    """
+    problems, earlier = Problems(keep_going), _Earlier()
+    # a comparison of two result files may lie in another piece than its baseline
+    piece = None if name == "result-xml" else PIECE
+    pieces = formats.stream(name, paths, problems, label_rules=label_rules, measure=measure, piece=piece)
+    with _writers(directory) as writers:
+        for tables in pieces:
+            for wrong in [*check(tables), *earlier.repeated(tables.comparisons)]:
+                problems.add(wrong)
+            for table, writer in writers.items():
+                writer.write(getattr(tables, table), paths[0])
+        for writer in writers.values():
+            writer.wait()
+        counts = {table: writer.rows for table, writer in writers.items()}
+        formats.refuse_nothing(
+            name, paths, problems, results=counts["results"], comparisons=counts["comparisons"]
+        )
+    return Imported(**counts, skipped=tuple(problems.skipped), notes=tuple(problems.notes))
+
+
+class _Earlier:
+    """The comparisons of the pieces so far, as numbers: by identifier and by content."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, NDArray[np.uint64]] = {
+            name: np.zeros(0, np.uint64) for name in ("identifier", "content")
+        }
+
+    def repeated(self, comparisons: pd.DataFrame) -> Iterator[InputError]:
+        """Yield an error for every comparison that an earlier piece has, then remember this piece's."""
+        keys = {
+            "identifier": pd.util.hash_array(comparisons["comparison_id"].to_numpy(object)),
+            "content": pd.util.hash_pandas_object(comparisons[CONTENT], index=False).to_numpy(np.uint64),
+        }
+        known = [np.isin(hashes, self._seen[name]) for name, hashes in keys.items()]
+        for comparison in comparisons[np.logical_or(*known)].itertuples():
+            yield error(REPEATED, comparison)
+        for name, hashes in keys.items():
+            self._seen[name] = np.concatenate([self._seen[name], hashes])
+
+
+class _Writer:
+    """One Parquet file that grows piece by piece; the first piece fixes its columns.
+
+    A piece is encoded by `beside` while the next one is read.
+    """
+
+    def __init__(self, path: Path, beside: Executor) -> None:
+        import pyarrow.parquet as pq
+
+        self.rows = 0
+        self._path, self._beside = path, beside
+        self._parquet: pq.ParquetWriter | None = None
+        self._last: Future[None] | None = None
+
+    def write(self, frame: pd.DataFrame, source: Path) -> None:
+        """Append `frame`; `source` is what an error names."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if self._parquet is None:
+            self._parquet = pq.ParquetWriter(self._path, _schema(frame), compression="zstd")
+        schema = self._parquet.schema
+        new = sorted(set(frame.columns) - set(schema.names))
+        if new:
+            raise InputError(f"has the column {new[0]!r}, which earlier sources lack", file=source)
+        try:
+            table = _arrow(frame.reindex(columns=schema.names)).cast(schema)
+        except pa.ArrowException as exc:
+            raise InputError(
+                f"has a column of another type than earlier sources ({exc})", file=source
+            ) from exc
+        self.wait()
+        self._last = self._beside.submit(self._parquet.write_table, table)
+        self.rows += len(frame)
+
+    def wait(self) -> None:
+        """Return when all is written; raises what went wrong with it."""
+        if self._last is not None:
+            self._last.result()
+
+    def close(self) -> None:
+        """Finish the file."""
+        if self._parquet is not None:
+            self._parquet.close()
+
+
+def _arrow(frame: pd.DataFrame) -> pa.Table:
+    import pyarrow as pa
+    from pandas.errors import Pandas4Warning
+
+    with catch_warnings():
+        # pyarrow asks for times in a way that pandas 4 will change; pandas' own writer silences it, too
+        simplefilter("ignore", Pandas4Warning)
+        return pa.Table.from_pandas(frame, preserve_index=False)
+
+
+def _schema(frame: pd.DataFrame) -> pa.Schema:
+    """Return the schema of a table; a column without any value so far is taken for text."""
+    import pyarrow as pa
+
+    schema = _arrow(frame).schema
+    for index, field in enumerate(schema):
+        if pa.types.is_null(field.type) or pa.types.is_string(field.type):
+            schema = schema.set(index, field.with_type(pa.large_string()))
+    return schema
+
+
+@contextmanager
+def _writers(directory: Path) -> Iterator[dict[str, _Writer]]:
+    """Give a writer for each table; the files take their places only if the block succeeds."""
+    with ExitStack() as files, ExitStack() as open_files, ThreadPoolExecutor(1) as beside:
+        paths = {table: replacing(directory / f"{table}.parquet") for table in TABLES}
+        writers = {table: _Writer(files.enter_context(path), beside) for table, path in paths.items()}
+        for writer in writers.values():
+            open_files.callback(writer.close)
+        yield writers
+
 
 @dataclass(frozen=True)
 class Valid(Tables):
-    """Which comparisons can be learned from.
-
-    Attributes
-    ----------
-    comparisons : DataFrame
-        One row per comparison: ``comparison_id, valid, reason``, and ``status``, what the people who
-        labelled it agree on (missing where nobody did or they are tied).
-        `data.comparisons.formats.read` has told which cannot be used.
-    """
+    """Which comparisons can be learned from, and their `status`, missing where annotators are tied."""
 
     SPECS: ClassVar = {
         "comparisons": Spec(
@@ -59,18 +218,9 @@ def ingest(section: Comparisons) -> Reading[ComparisonTables]:
 
 
 def validate(tables: ComparisonTables, rule: Rule = "majority") -> Valid:
-    """Say which comparisons can be learned from.
+    """Return which comparisons can be learned from; InputError if a table breaks its schema.
 
-    Parameters
-    ----------
-    tables : ComparisonTables
-    rule : {"majority", "dawid-skene"}
-        How what several people say becomes one status.
-
-    Raises
-    ------
-    InputError
-        If a table breaks its schema.
+    `rule` is how several annotators' labels become one status.
     """
     tables.without_flaws(Problems())
     why = unusable(tables)

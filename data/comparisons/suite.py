@@ -115,13 +115,7 @@ class Suite(measured.Suite):
 
 
 def load(path: Path) -> Suite:
-    """Read and validate a suite.
-
-    Raises
-    ------
-    InputError
-        Naming file, key and value.
-    """
+    """Read and validate a suite; InputError names file, key and value."""
     suite = typed(Suite, yaml_content(path), path)
     unique([operation.name for operation in suite.operations], "operation", path)
     for operation in suite.operations:
@@ -167,10 +161,10 @@ class PlannedBuildRun:
 
 
 def plan(suite: Suite) -> list[PlannedBuildRun]:
-    """List everything in the order of measurement.
+    """Return all runs in the order of measurement.
 
     References lie between the first passes, runs of changed builds between the later ones, so that history
-    covers the whole time, and every changed run follows a recent unchanged one.
+    covers the whole time and every changed run follows a recent unchanged one.
     """
     shuffle = random.Random(suite.seed)
     unchanged = [operation.unchanged for operation in suite.operations]

@@ -46,15 +46,7 @@ _RATES = (
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit as an amount of something.
-
-    Attributes
-    ----------
-    kind : str
-        What it is an amount of; only units of one kind can be converted.
-    size : Fraction
-        How much of it.
-    """
+    """A unit as an amount (`size`) of something (`kind`); only units of one kind can be converted."""
 
     kind: str
     size: Fraction
@@ -74,13 +66,7 @@ def is_told(text: object) -> bool:
 
 
 def factor(given: str, wanted: str) -> Fraction | None:
-    """Return how many of the unit `wanted` make one of `given`, None if they measure different things.
-
-    Examples
-    --------
-    >>> factor("s", "ms"), factor("GB/s", "MB/s"), factor("ms", "MB/s")
-    (Fraction(1000, 1), Fraction(1000, 1), None)
-    """
+    """Return how many of `wanted` make one of `given`: 1000 for ("s", "ms"), None for ("ms", "MB/s")."""
     here, there = Unit.of(given), Unit.of(wanted)
     return here.size / there.size if here.kind == there.kind else None
 

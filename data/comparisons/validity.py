@@ -19,15 +19,11 @@ REPEATED = "repeats an earlier comparison"
 
 
 def reasons(sides: Sides) -> NDArray[np.object_]:
-    """Say for every comparison why it cannot be judged.
+    """Return for every comparison why it cannot be judged, as text, empty where it can.
 
-    Returns
-    -------
-    ndarray of str, shape (n_comparisons,)
-        Empty where it can be judged. Otherwise the first that applies: no measurement at all, or none of a
-        side at some number of threads; a value that is not finite; one repetition only; a value of zero or
-        below, of either side or its history (times, sizes, rates and counts are positive); five numbers that
-        don't ascend.
+    The first of these counts: no measurement, or none of a side at some number of threads; a value that is
+    not finite; one repetition only; a value that is not above 0 (times, sizes, rates and counts are
+    positive); five numbers that do not ascend.
     """
     found = np.full(sides.n_comparisons, "", object)
     if _nothing_wrong(sides):

@@ -35,17 +35,7 @@ Event = tuple[bool, Element, int, int]
 
 @dataclass(frozen=True)
 class Document:
-    """An XML document, wherever its bytes are.
-
-    Attributes
-    ----------
-    name : str
-        For messages.
-    stem : str
-        The name without directory and suffix.
-    open : callable
-        Returns the bytes as a stream, from the beginning.
-    """
+    """An XML document: its name for messages, the name without directory and suffix, and how to open it."""
 
     name: str
     stem: str
@@ -116,15 +106,11 @@ class Attributes:
 
 
 class Walk(Attributes):
-    """One pass over the elements of a document.
+    """One pass over the elements of a document in bounded memory.
 
-    Iterating yields ``(opened, element)``: at the beginning of an element its attributes are there; at its
-    end, the first words of the text before its first child, too. What has been passed is forgotten.
-
-    Attributes
-    ----------
-    offset : int
-        Where in the document's bytes the tag stands, or for an element without end tag what follows it.
+    Iterating yields ``(opened, element)``: at its beginning an element has its attributes, at its end the
+    first words of the text before its first child, too. `offset` is where in the bytes the tag stands, or for
+    an element without end tag what follows it.
 
     Raises
     ------
@@ -151,22 +137,9 @@ class Walk(Attributes):
 
 
 class WholeDocument(Attributes):
-    """A document of a bearable size that is read whole.
+    """A document that is read whole; `here` is the element that errors name.
 
-    Parameters
-    ----------
-    document : Document
-
-    Attributes
-    ----------
-    root : Element
-    here : Element
-        The one that is being read; errors are told of it.
-
-    Raises
-    ------
-    InputError
-        As of `Walk`, or if the document is larger than `MAX_WHOLE`.
+    Raises as `Walk`, and an InputError if it is larger than `MAX_WHOLE`.
     """
 
     def __init__(self, document: Document) -> None:
@@ -219,14 +192,9 @@ def root_of(document: Document) -> str:
 class _LimitedParser:
     """Expat over a document: linear time and bounded memory, whatever the document holds.
 
-    Expat keeps a tag, comment or instruction until its end has come, and every name until the end of the
-    document, so that these are limited.
-
-    Parameters
-    ----------
-    document : Document
-    whole : bool
-        Whether elements hold all of their text before the first child, and their children.
+    Expat keeps a tag, comment or instruction until its end, and every name until the end of the document, so
+    that these are limited. `whole`: elements keep all of their text before the first child, and their
+    children.
     """
 
     def __init__(self, document: Document, *, whole: bool = False) -> None:

@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from data.comparisons.siblings import Siblings, Versions
-from data.comparisons.sides import Samples, Sides
+from data.comparisons.sides import Samples, Siblings, Sides, Versions
 from features.comparisons.outliers import far_runs
 from features.comparisons.summaries import NOISE_FLOOR
 

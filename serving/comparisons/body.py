@@ -7,10 +7,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import TypeVar
 
-import msgspec
-
-from data.comparisons import posted
-from data.comparisons.posted import NamedSides, PostedRequest
+from data.comparisons.request import AskedCosts, JudgeRequest, named_sides, read_request
 from data.errors import InputError, MalformedError, ModelError, RepeatedError
 from data.tables.problems import Problems
 from serving.comparisons import render
@@ -66,9 +63,9 @@ def answer_many(bodies: Sequence[bytes], served: Judge) -> list[Answered | Excep
     """
     requests = [_or_refusal(partial(_request, body)) for body in bodies]
     # a request that decides for itself is judged alone
-    together = [one for one in requests if isinstance(one, PostedRequest) and not one.wishes]
+    together = [one for one in requests if not isinstance(one, Exception) and not _wishes(one)]
     try:
-        judgement = judged(NamedSides.posted([one for some in together for one in some.comparisons]), served)
+        judgement = judged(named_sides([one for some in together for one in some.comparisons]), served)
     except ModelError:
         # comparisons that the model cannot judge must not fail the other requests
         return [
@@ -80,23 +77,29 @@ def answer_many(bodies: Sequence[bytes], served: Judge) -> list[Answered | Excep
         one
         if isinstance(one, Exception)
         else _or_refusal(partial(_answer, one, served))
-        if one.wishes
+        if _wishes(one)
         else next(answers)
         for one in requests
     ]
 
 
-def _answer(request: PostedRequest, served: Judge) -> Answered:
+def _answer(request: JudgeRequest, served: Judge) -> Answered:
     return _answered(_judged(request, served))
 
 
-def _judged(request: PostedRequest, served: Judge) -> Judgement:
-    return judged(NamedSides.posted(request.comparisons), _deciding(request, served))
+def _judged(request: JudgeRequest, served: Judge) -> Judgement:
+    return judged(named_sides(request.comparisons), _deciding(request, served))
 
 
-def _deciding(request: PostedRequest, served: Judge) -> Judge:
+def _wishes(request: JudgeRequest) -> bool:
+    """Tell whether a request says what its verdicts are to keep."""
+    return (request.missed, request.false_alarms, request.costs) != (None, None, None)
+
+
+def _deciding(request: JudgeRequest, served: Judge) -> Judge:
     """Return the model, deciding as the request wants it."""
-    costs = None if request.costs is None else msgspec.structs.asdict(request.costs)
+    asked = request.costs
+    costs = None if asked is None else {name: getattr(asked, name) for name in AskedCosts.model_fields}
     try:
         return wishing(served, request.missed, request.false_alarms, costs)
     except InputError as exc:
@@ -110,15 +113,15 @@ def _or_refusal(found: Callable[[], Found]) -> Found | Exception:
         return exc
 
 
-def _request(body: bytes) -> PostedRequest:
+def _request(body: bytes) -> JudgeRequest:
     """Return a request; one that may be wrong is read again, to say what is wrong with it."""
     require_few_parts(body)
-    found = posted.read(body)
+    found = read_request(body)
     if found is None:
         from data.comparisons.formats.comparison_json import checked_request
 
         require_few(body, (b",",), MOST_VALUES, _UNUSUAL)
-        found = posted.posted_request(checked_request(parse_json(body), NAME))
+        found = checked_request(parse_json(body), NAME)
     return found
 
 

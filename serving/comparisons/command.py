@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from data.comparisons import formats
-from data.comparisons.importing import import_tables
 from data.comparisons.params import Measure
+from data.comparisons.stages import import_tables
 from data.comparisons.tables import ComparisonTables, versions
 from data.errors import InputError
 from data.tables.problems import Problems
@@ -83,7 +83,7 @@ def read_source(
 def imported(
     kind: str, sources: list[Path], directory: Path, *, keep_going: bool, better: str | None = None
 ) -> Counts:
-    """Write the tables of comparisons to `directory`; errors as of `data.comparisons.importing`."""
+    """Write the tables of comparisons to `directory`; errors as of `data.comparisons.stages`."""
     measure = Measure.model_validate({"better": better})
     found = import_tables(kind, sources, directory, keep_going=keep_going, measure=measure)
     rows = {name: getattr(found, name) for name in ("comparisons", "results", "labels")}

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data.comparisons import validity
-from data.comparisons.posted import NamedSides
+from data.comparisons.sides import NamedSides
 from data.comparisons.tables import ComparisonTables
 from features.comparisons.prepared import Asked
 from features.comparisons.vectors import vectors

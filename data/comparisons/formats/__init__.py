@@ -7,22 +7,24 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import pandas as pd
+
 from data.comparisons.formats.tools import TOOLS, assembly, recognition
 from data.comparisons.formats.tools.asv import BENCHMARKS
 from data.comparisons.formats.tools.recognition import Root, ToolFormat
 from data.comparisons.labels.label_csv import with_listed
 from data.comparisons.params import LabelRules, Measure
-from data.comparisons.reading import PIECE
-from data.comparisons.tables import ComparisonTables
+from data.comparisons.tables import PIECE, ComparisonTables
 from data.comparisons.validity import check
 from data.errors import InputError
+from data.tables.files import content_of
 from data.tables.formats import Format, Reading, chosen
 from data.tables.problems import Problems, nearest
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be read and how; ``piece`` is as for `data.comparisons.reading.Builder`."""
+    """What is to be read and how; ``piece`` is as for `data.comparisons.tables.Builder`."""
 
     paths: list[Path]
     problems: Problems
@@ -60,7 +62,6 @@ def _result_xml(request: Request) -> Iterator[ComparisonTables]:
 
 def _comparison_json(request: Request) -> Iterator[ComparisonTables]:
     from data.comparisons.formats import comparison_json
-    from data.tables.files import content_of
 
     taken = comparison_json.Taken()
     for path in _files(request.paths, ".json"):
@@ -110,15 +111,10 @@ def stream(
     measure: Measure | None = None,
     piece: int | None = PIECE,
 ) -> Iterator[ComparisonTables]:
-    """Read `paths` piece by piece: XML in bounded memory, whatever its size.
+    """Yield the tables of `paths` piece by piece; XML needs bounded memory, whatever its size.
 
-    Comparisons come with their results, except in result-xml: a baseline may lie in an earlier piece.
-
-    Raises
-    ------
-    InputError
-        If the format is unknown or a path missing; and, unless ``problems.keep_going``, at the first thing
-        that is wrong.
+    Comparisons come with their results, except in result-xml: a baseline may lie in an earlier piece. Errors
+    are raised as by `read`.
     """
     reader = chosen(FORMATS, name, paths)
     request = Request(paths, problems, label_rules or LabelRules(), measure or Measure(), piece)
@@ -141,17 +137,13 @@ def read(
         One of `FORMATS`.
     paths : list of Path
         Files, or directories of them.
-    label_rules : LabelRules, optional
-        For sap-hana.
-    measure : Measure, optional
-        For the XML formats: what is measured and which direction is better.
     keep_going : bool
-        Skip what cannot be read. What can be read but not judged stays in the tables, and is counted too.
+        Skip what cannot be read. Comparisons that can be read but not judged are kept and counted as skipped.
 
     Raises
     ------
     InputError
-        At the first thing that is wrong, unless `keep_going`; and if there is nothing to judge or learn from.
+        At the first error, unless `keep_going`; and if there is nothing to judge or learn from.
     """
     problems = Problems(keep_going)
     pieces = stream(name, paths, problems, label_rules=label_rules, measure=measure, piece=None)
@@ -178,6 +170,42 @@ def refuse_nothing(
         raise InputError("holds no comparison", file=paths[0] if paths else None)
 
 
+def results_of_run(
+    path: Path,
+    problems: Problems | None = None,
+    measure: Measure | None = None,
+    kind: str | None = None,
+) -> pd.DataFrame:
+    """Return the results of one run, with the columns of ``RESULT_DTYPES``.
+
+    Parameters
+    ----------
+    path : Path
+        A file of a benchmark tool (`data.comparisons.formats.tools`), result XML, or a directory of tables.
+    problems : Problems, optional
+        Takes notes on assumptions.
+    kind : str, optional
+        The format; by default as recognised from the content.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or holds comparisons or several versions.
+    """
+    kind = kind or sniff(path)
+    if kind == "comparison-json":
+        # what is no JSON at all is told as that
+        content_of(path)
+    if kind in {"comparison-json", "comparison-xml", "sap-hana"}:
+        raise InputError(f"is {kind}; expected the results of one run: {', '.join(RUNS)}", file=path)
+    results = ComparisonTables.joined(
+        list(stream(kind, [path], problems or Problems(), measure=measure, piece=None))
+    ).results
+    if results["order"].min() != results["order"].max():
+        raise InputError("holds the results of several versions; expected those of one run", file=path)
+    return results
+
+
 def _files(paths: list[Path], suffix: str) -> list[Path]:
     """Return the files of `paths`, directories opened; InputError if one holds no file with `suffix`."""
     found: list[Path] = []
@@ -193,13 +221,7 @@ def _files(paths: list[Path], suffix: str) -> list[Path]:
 
 
 def sniff(path: Path) -> str:
-    """Tell the format of `path` from what is in it.
-
-    Raises
-    ------
-    InputError
-        If it is none that is known.
-    """
+    """Return the format of `path` by its content; InputError if it is unknown."""
     if not path.exists():
         raise InputError("no such file or directory", file=path)
     return _sniff_directory(path) if path.is_dir() else _sniff_file(path)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, TypeVar
 from pydantic import ValidationError
 
 from data.comparisons.labels.label_csv import EXAMPLE, moment
-from data.comparisons.reading import Builder, LabelRow, Series
 from data.comparisons.request import (
     Comparison,
     Configuration,
@@ -19,10 +18,10 @@ from data.comparisons.request import (
     JudgeRequest,
     PostedLabel,
     RequestPart,
-    Samples,
+    Version,
     versions_of,
 )
-from data.comparisons.tables import ComparisonTables
+from data.comparisons.tables import Builder, ComparisonTables, LabelRow, Series
 from data.comparisons.units import MAX_THREADS, UNKNOWN
 from data.errors import InputError
 from data.tables.problems import Problems, unknown
@@ -57,30 +56,17 @@ _WRONG = {
 def tables_of(
     content: object, name: str = "request.json", problems: Problems | None = None, taken: Taken | None = None
 ) -> ComparisonTables:
-    """Turn a request, already loaded from JSON, into tables.
+    """Return the tables of a request loaded from JSON; `problems` takes comparisons that are skipped.
 
-    Parameters
-    ----------
-    content : object
-        What `data.comparisons.request.JudgeRequest` describes. Any other key is wrong.
-    name : str
-        What messages call the request.
-    problems : Problems, optional
-        Takes what is wrong with one comparison; that comparison is skipped.
-    taken : Taken, optional
-        The names that earlier requests have taken, and that this one takes.
-
-    Returns
-    -------
-    ComparisonTables
-        The baseline's order is the length of the longest history; the orders of its further versions, of the
-        target's and of later versions follow. The versions have no names. Comparisons of the same operation
-        share no samples: from the second on, their machine is called ``<machine> #2``.
+    The baseline's order is the length of the longest history; the orders of its further versions, of the
+    target's and of later versions follow. Versions have no names. From the second comparison of an operation
+    on, the machine is called ``<machine> #2``: comparisons share no samples. `taken` holds the names of
+    earlier requests.
 
     Raises
     ------
     InputError
-        If there is no comparison, or, unless ``problems.keep_going``, at the first thing that is wrong.
+        If there is no comparison, or, unless ``problems.keep_going``, at the first error.
     """
     taken, builder = taken or Taken(), Builder()
     request = _given(JudgeRequest, content, name, "")
@@ -178,7 +164,7 @@ def _add(comparison: Comparison, source: str, taken: Taken, builder: Builder) ->
         builder.labels.append(LabelRow(identifier, label.status, who, label.annotator, at))
 
 
-def _add_samples(samples: Samples, series: Series, order: int, builder: Builder) -> None:
+def _add_samples(samples: Version, series: Series, order: int, builder: Builder) -> None:
     if isinstance(samples, list):
         builder.results.samples(series, order, None, array("d", samples))
     else:

@@ -22,8 +22,15 @@ from xml.sax.saxutils import quoteattr
 
 from data.comparisons.formats.comparison_json import Taken
 from data.comparisons.labels.label_csv import EXAMPLE, moment
-from data.comparisons.reading import Builder, LabelRow, Series
-from data.comparisons.tables import FIVE_NUMBERS, LABEL_STATUSES, STATS, ComparisonTables
+from data.comparisons.tables import (
+    FIVE_NUMBERS,
+    LABEL_STATUSES,
+    STATS,
+    Builder,
+    ComparisonTables,
+    LabelRow,
+    Series,
+)
 from data.comparisons.units import UNKNOWN
 from data.errors import InputError, RepeatedError
 from data.tables.problems import Problems
@@ -81,29 +88,17 @@ def read(
     better: str | None = None,
     piece: int | None = None,
 ) -> Iterator[ComparisonTables]:
-    """Read comparison XML, one comparison after the other.
+    """Read comparison XML, one comparison after the other; `problems` takes what is skipped.
 
-    Samples become results, or the five numbers (and mean and stdev) where there are none. Versions have no
-    names, and their orders are counted anew: earlier versions from 0 on, then the baseline's, the target's
-    and later ones. Where no machine is named, the report stands for it; reports never mix: the second
-    comparison of an operation is on ``<machine> #2``.
-
-    Parameters
-    ----------
-    documents : iterable of Document
-    problems : Problems
-        Takes what is wrong with one comparison, which is then skipped, or with one file; and the note on a
-        file that does not say which values are better.
-    better : {"higher", "lower"}, optional
-        Where no attribute ``better`` says otherwise; by default higher: seed 000 compares throughputs.
-    piece : int or None
-        Results in a piece; None gives everything in one.
+    Samples become results, or the five numbers (and mean and stdev) where there are none. Orders are counted
+    anew: earlier versions from 0 on, then the baseline's, the target's and later ones. Where no machine is
+    named, the report stands for it; the second comparison of an operation is on ``<machine> #2``. `better`
+    holds where no attribute ``better`` says otherwise; without it, higher is assumed with a note.
 
     Yields
     ------
     ComparisonTables
-        Whole comparisons, with the further columns ``base_uuid, report_uuid, target_uuid``; one piece
-        at least.
+        Whole comparisons with the further columns `UUIDS`; at least one piece.
     """
     builder = Builder(piece, further_comparisons=UUIDS)
     run = _ReadingRun(builder, problems, better)
@@ -119,13 +114,7 @@ def read(
 
 
 def tables_of(body: bytes, name: str = "request.xml", problems: Problems | None = None) -> ComparisonTables:
-    """Read the comparison XML of a request; `problems` is as for `read`.
-
-    Raises
-    ------
-    InputError
-        At the first thing that is wrong.
-    """
+    """Return the tables of a request in comparison XML; `problems` is as for `read`."""
     return next(read([Document.of_bytes(body, name)], problems or Problems()))
 
 
@@ -347,20 +336,16 @@ def with_status(
     otherwise: str | None = None,
     written: Mapping[str, bytes] | None = None,
 ) -> bytes:
-    """Return comparison XML byte by byte as it is, except for ``result_status`` and elements ``verdict``.
+    """Return comparison XML unchanged but for ``result_status`` and elements ``verdict``.
 
     Parameters
     ----------
-    source : Path or bytes
-        As `data.comparisons.formats.comparison_xml.read` has read it.
     verdicts : mapping of comparison_id to str
         A comparison that stands a second time becomes ``invalid``.
-    name : str
-        What messages call bytes.
     otherwise : str, optional
-        The verdict on a comparison that has none; by default it is left as it is.
+        The verdict of a comparison that has none; by default its status stays.
     written : mapping of comparison_id to bytes, optional
-        Elements ``verdict``, in place of those that are there; by default these stay.
+        Elements ``verdict`` that replace those of the document; by default these stay.
 
     Raises
     ------

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from data.comparisons.formats.comparison_xml import numbers
 from data.comparisons.params import Measure
-from data.comparisons.reading import Builder, Series
-from data.comparisons.tables import ComparisonTables
+from data.comparisons.tables import Builder, ComparisonTables, Series
 from data.comparisons.units import UNKNOWN
 from data.errors import InputError
 from data.tables.problems import Problems
@@ -23,13 +22,7 @@ SETTINGS_TAG = "settings"
 
 @dataclass(frozen=True)
 class Settings:
-    """What the tables take over from a run's properties.
-
-    Attributes
-    ----------
-    machine, version, benchmark : str or None
-        The properties ``Hostname``, ``Kernel`` and ``BenchmarkName``; None where they are not given.
-    """
+    """The properties ``Hostname``, ``Kernel`` and ``BenchmarkName`` of a run; None where they are missing."""
 
     machine: str | None = None
     version: str | None = None
@@ -43,13 +36,7 @@ class Settings:
 
 
 def properties_in(tree: WholeDocument, settings: Element) -> dict[str, str]:
-    """Return the properties below an element ``settings``.
-
-    Raises
-    ------
-    InputError
-        If a property has no value.
-    """
+    """Return the properties below an element ``settings``; InputError if one has no value."""
     properties = {}
     for element in list(settings.iter())[1:]:
         tree.here, value = element, element.get("value")
@@ -60,13 +47,7 @@ def properties_in(tree: WholeDocument, settings: Element) -> dict[str, str]:
 
 
 def beside(path: Path) -> dict[str, str]:
-    """Return the properties of ``<stem>.settings.xml`` or else ``settings.xml`` beside a result file, if any.
-
-    Raises
-    ------
-    InputError
-        If it is there but cannot be read.
-    """
+    """Return the properties of ``<stem>.settings.xml``, or ``settings.xml``, beside a result file."""
     for candidate in (path.with_name(f"{path.stem}.settings.xml"), path.with_name("settings.xml")):
         if candidate.is_file() and candidate != path:
             tree = WholeDocument(Document.of_path(candidate))
@@ -116,15 +97,10 @@ class RunOperation:
 
 @dataclass(frozen=True)
 class ResultRun:
-    """One result file: one version.
+    """One result file, which is one version.
 
-    Attributes
-    ----------
-    properties : mapping
-        As the file gives them, or one beside it.
-    operations : dict of str to RunOperation
-    broken : set of str
-        Operations that were skipped, because something in them was wrong.
+    `broken` are the operations that were skipped because of an error in them. The properties are those of the
+    file, or of a settings file beside it.
     """
 
     tree: WholeDocument
@@ -152,24 +128,10 @@ class ResultRun:
 def read_run(
     path: Path, problems: Problems, measure: Measure, times: Mapping[str, Sequence[str]] = TIMES
 ) -> ResultRun:
-    """Read one result file.
+    """Read one result file; `problems` takes the operations that are skipped.
 
-    Parameters
-    ----------
-    path : Path
-    problems : Problems
-        Takes what is wrong with one operation, which is then skipped.
-    measure : Measure
-        The metric (by default the first attribute or element that is no time), and its better direction.
-        Times are better lower.
-    times : mapping
-        What else of the samples is kept, as `TIMES` has it.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read or is no result XML, or, unless ``problems.keep_going``, at the first
-        thing that is wrong.
+    Without ``measure.metric``, the first attribute or element that is no time is the metric. Times are better
+    lower. `times` names the columns that are kept besides the samples, as `TIMES` does.
     """
     reader = _RunReader(path, problems, measure, times)
     reader.read()
@@ -305,30 +267,18 @@ class _RunReader:
 def read(
     paths: list[Path], problems: Problems, measure: Measure | None = None, *, piece: int | None = None
 ) -> Iterator[ComparisonTables]:
-    """Read result files; file 0 has the order 0, file 1 the order 1, and so on.
-
-    Parameters
-    ----------
-    paths : list of Path
-        From the oldest version to the newest. Files that hold only settings are passed over.
-    problems : Problems
-        Takes what is wrong with one operation or with one file, which is then skipped.
-    measure : Measure, optional
-        What is compared, where a file does not say.
-    piece : int or None
-        Results in a piece; None gives everything in one.
+    """Read result files, the oldest version first; files that hold only settings are skipped.
 
     Yields
     ------
     ComparisonTables
-        With the further columns ``real_seconds`` and ``out_of_cpu_seconds`` (missing for summaries). Every
-        version but the first is compared with the one before it, an operation at a time: a single file gives
-        results without a comparison.
+        With the further columns ``real_seconds`` and ``out_of_cpu_seconds`` (missing for summaries). File 0
+        has the order 0, file 1 the order 1. Every version but the first is compared with the one before it.
 
     Raises
     ------
     InputError
-        Unless ``problems.keep_going``, at the first thing that is wrong.
+        Unless ``problems.keep_going``, at the first error.
     """
     results = [path for path in paths if not is_settings(path)]
     if not results:

@@ -21,8 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from data.comparisons.params import LabelRules
-from data.comparisons.reading import Builder, LabelRow, Series, strings
-from data.comparisons.tables import RESULT_DTYPES, ComparisonTables
+from data.comparisons.tables import RESULT_DTYPES, Builder, ComparisonTables, LabelRow, Series, strings
 from data.errors import InputError
 from data.tables.files import content_of
 from data.tables.problems import Problems
@@ -45,20 +44,9 @@ class Span:
 
 
 class Boundary(NamedTuple):
-    """A place between two versions.
+    """A place before `version`, where people marked a change or, if not `marked`, agree that there is none.
 
-    Attributes
-    ----------
-    version : int
-        The first version of the target.
-    marked : bool
-        Whether people marked a change there; otherwise, that there is none.
-    annotators : tuple of str
-        Who says so.
-    lookers : tuple of str
-        All who looked at it.
-    agreed : bool
-        Whether enough people say so.
+    `lookers` are all who looked at it, `annotators` those who say so; `agreed`: they are enough.
     """
 
     version: int
@@ -69,12 +57,11 @@ class Boundary(NamedTuple):
 
 
 def boundaries(spans: list[Span], marks: list[ChangePoint], rules: LabelRules) -> list[Boundary]:
-    """Return the boundaries that people agree on, and if ``doubtful`` those on which they don't, ascending.
+    """Return the boundaries that people agree on, and if ``doubtful`` the disputed ones, ascending.
 
     A change is a consensus of ``annotators`` people within ``within`` versions, at the median of their marks.
-    A boundary is clean if nobody marked anything within ``clear_of`` versions though ``annotators`` people
-    looked. Doubtful is a change that fewer people mark. Both windows of a comparison lie within what one
-    group of people looked at. Spans that overlap count once.
+    A boundary is clean if ``annotators`` people looked and nobody marked anything within ``clear_of``
+    versions. Both windows of a comparison lie within the span of one group of people.
     """
     changes = {
         version: Boundary(version, True, people, lookers, len(people) >= rules.annotators)
@@ -162,16 +149,7 @@ class Annotations:
 
 @dataclass(frozen=True)
 class _Series:
-    """One series.
-
-    Attributes
-    ----------
-    times : ndarray of shape (n_rows,)
-        In seconds since 1970, UTC.
-    versions, samples : ndarray of shape (n_rows,)
-    starts : ndarray of shape (n_versions + 1,)
-        The first row of every version, and the number of rows.
-    """
+    """One series: version ``i`` has the rows ``starts[i]:starts[i + 1]``."""
 
     file: Path
     name: str
@@ -198,22 +176,10 @@ class _Series:
 def read(
     path: Path, problems: Problems, rules: LabelRules, piece: int | None = None
 ) -> Iterator[ComparisonTables]:
-    """Read the data set under `path`.
+    """Read SAP's data set: ``annotations.json`` and, at any depth, ``<id>__<category>__<unit>.csv``.
 
-    Parameters
-    ----------
-    path : Path
-        Holds ``annotations.json`` and, at any depth, ``<id>__<category>__<unit>.csv``.
-    problems : Problems
-        Takes what is wrong with one series; that series is skipped.
-    rules : LabelRules
-    piece : int or None
-        A tenth of the results in a piece; None gives everything in one.
-
-    Yields
-    ------
-    ComparisonTables
-        A series is an operation with one thread. The order of a version is its index in the series.
+    A series is an operation with one thread; the order of a version is its index in the series. `problems`
+    takes series that are skipped. Pieces have `_LONGER` times `piece` results; None gives everything in one.
     """
     annotations = annotations_of(path / "annotations.json")
     files = sorted(path.rglob("*__*__*.csv"))
@@ -248,13 +214,7 @@ def _number(name: str) -> str:
 
 
 def annotations_of(path: Path) -> dict[str, list[Annotations]]:
-    """Return the splits of every series that has any, by its number without leading zeros.
-
-    Raises
-    ------
-    InputError
-        If ``annotations.json`` is not as the study has it.
-    """
+    """Return the splits of every series, by its number without leading zeros."""
     content = content_of(path)
     if not isinstance(content, dict):
         raise InputError("is no JSON object", file=path)

@@ -19,15 +19,9 @@ _LONG_AGO = pd.Timestamp(0, tz="UTC")
 
 @dataclass(frozen=True)
 class Votes:
-    """One person's verdict on one comparison, a row each; nobody votes twice on a comparison.
+    """One row per annotator's verdict on a comparison; nobody votes twice on a comparison.
 
-    Attributes
-    ----------
-    comparisons, people : Index
-        Names, ascending.
-    comparison, person : ndarray of shape (n_votes,)
-        Places in `comparisons` and `people`.
-    fail : ndarray of bool, shape (n_votes,)
+    `comparison` and `person` (shape (n_votes,)) are places in `comparisons` and `people`.
     """
 
     comparisons: pd.Index[str]
@@ -38,11 +32,10 @@ class Votes:
 
     @classmethod
     def of(cls, labels: pd.DataFrame) -> Votes:
-        """Take the votes from a table of labels.
+        """Return the votes in a table of labels.
 
-        Who votes is the ``annotator``; where a comparison has several labels without one, who they are
-        ``labelled_by``, and whoever is not named is somebody else each time. Of two labels by one person
-        the later one counts, by ``labelled_at``, then by row. Who cannot tell in the end does not vote.
+        The voter is the ``annotator``; where a comparison has several labels without one, ``labelled_by``,
+        and unnamed voters are distinct. A person's latest label counts, by ``labelled_at``, then by row.
         """
         labels = decided(labels)
         last = _last_votes(labels.assign(person=_voters(labels)).dropna(subset=["person"]))
@@ -66,20 +59,7 @@ class Votes:
 
 
 def decided(labels: pd.DataFrame) -> pd.DataFrame:
-    """Return the labels that say pass or fail.
-
-    Left out are the answers `CANNOT_TELL`, and what the same person said of the comparison before.
-
-    Parameters
-    ----------
-    labels : DataFrame
-        As of `data.comparisons.tables`.
-
-    Returns
-    -------
-    DataFrame
-        The other rows, in their order.
-    """
+    """Return the rows that say pass or fail, without those later replaced by `CANNOT_TELL`."""
     undecided = labels["status"] == CANNOT_TELL
     if not undecided.any():
         return labels
@@ -93,10 +73,9 @@ def decided(labels: pd.DataFrame) -> pd.DataFrame:
 
 
 def agreed(labels: pd.DataFrame) -> pd.Series:
-    """Return the status of comparisons that have one label of nobody in particular, by comparison_id.
+    """Return the settled status of comparisons that have one label without annotator, by comparison_id.
 
-    That is a label as such: a consensus that the source has found, or the truth of an injected change. It
-    holds until somebody labels the comparison after it: then the votes decide.
+    It holds until somebody labels the comparison later; then votes decide.
     """
     labels = decided(labels)
     times = labels["labelled_at"].fillna(_LONG_AGO)
@@ -130,14 +109,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Prior:
-    """What is believed before anybody has voted, as votes seen already.
-
-    Attributes
-    ----------
-    right, wrong : float
-        Of every person on fails, and likewise on passes. A person with few votes stays near their share; it
-        also keeps the two verdicts from trading places.
-    """
+    """Votes assumed of every person, on fails and on passes; they keep the two from swapping."""
 
     right: float = 4.0
     wrong: float = 1.0
@@ -145,17 +117,7 @@ class Prior:
 
 @dataclass(frozen=True)
 class Reliability:
-    """What the votes say of people and comparisons.
-
-    Attributes
-    ----------
-    sensitivity, specificity : ndarray of shape (n_people,)
-        The share of fails that they call fail, and of passes that they call pass.
-    prevalence : float
-        The share of fails.
-    posterior : ndarray of shape (n_comparisons,)
-        The probability of fail.
-    """
+    """Estimates from votes: sensitivity, specificity per person, P(fail) per comparison."""
 
     sensitivity: Floats
     specificity: Floats
@@ -170,14 +132,7 @@ _EDGE = 1e-9
 
 
 def dawid_skene(votes: Votes, prior: Prior | None = None) -> Reliability:
-    """Estimate by expectation maximisation, from the share of votes for fail on.
-
-    Parameters
-    ----------
-    votes : Votes
-        One at least.
-    prior : Prior, optional
-    """
+    """Estimate reliability by expectation maximisation (Dawid and Skene, 1979)."""
     prior = prior or Prior()
     passes, fails = votes.counts
     posterior = fails / (passes + fails)
@@ -227,15 +182,10 @@ _TIED = 1e-9
 
 
 def consensus(labels: pd.DataFrame, rule: Rule) -> pd.Series:
-    """Return the status of every labelled comparison, by comparison_id; missing where people are tied.
+    """Return the status of every labelled comparison, by comparison_id; missing where annotators are tied.
 
-    Parameters
-    ----------
-    labels : DataFrame
-        As of `data.comparisons.tables`.
-    rule : {"majority", "dawid-skene"}
-        How votes become a status: most of them, or their weight by the reliability of who gave them. A
-        label of nobody in particular (see `data.comparisons.labels.consensus.agreed`) comes before all votes.
+    Votes become a status by majority, or by their weight of reliability. A settled label (`agreed`) precedes
+    all votes.
     """
     votes = Votes.of(labels)
     fail = _share_of_fails(votes) if rule == "majority" else _posterior(votes)
@@ -255,20 +205,14 @@ def _posterior(votes: Votes) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
 
 
 def people(labels: pd.DataFrame, status: pd.Series) -> pd.DataFrame:
-    """Say how reliable everybody is who labelled with others, the one with most cases first.
-
-    Parameters
-    ----------
-    labels : DataFrame
-    status : Series
-        What `consensus` returns.
+    """Return how reliable each annotator is who labelled with others, the one with most cases first.
 
     Returns
     -------
     DataFrame
-        Columns `PEOPLE`: ``cases`` that they labelled, those that they call ``fails``, their sensitivity and
-        specificity by Dawid and Skene, and the share of their verdicts that the consensus bears out. Empty if
-        no comparison has votes of two people.
+        Columns `PEOPLE`: labelled ``cases``, ``fails`` among them, sensitivity and specificity by Dawid and
+        Skene, and the share of verdicts that agree with the consensus `status`. Empty if no comparison has
+        votes of two people.
     """
     votes = Votes.of(labels)
     if not len(votes.comparisons) or votes.counts.sum(axis=0).max() < len(("one", "another")):
@@ -300,13 +244,10 @@ def _described(votes: Votes, found: Reliability, status: pd.Series) -> pd.DataFr
 
 
 def disagreements(labels: pd.DataFrame, status: pd.Series) -> pd.DataFrame:
-    """Return the comparisons on which people don't agree, those without a consensus first, then most divided.
+    """Return divided comparisons: those without consensus first, then the most divided.
 
-    Returns
-    -------
-    DataFrame
-        ``comparison_id, said_fail, said_pass, status``: who says what, as names in one text each, and the
-        consensus, missing where there is none.
+    The columns are ``comparison_id, said_fail, said_pass, status``: names joined in one text, and the
+    consensus.
     """
     votes = Votes.of(labels)
     fewer = votes.counts.min(axis=0)

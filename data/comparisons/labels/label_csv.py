@@ -22,13 +22,7 @@ COLUMNS = ("comparison_id", "status", "annotator")
 def with_listed(
     pieces: Iterator[ComparisonTables], paths: list[Path], problems: Problems
 ) -> Iterator[ComparisonTables]:
-    """Yield `pieces`, and then what people say of their comparisons in the ``labels.csv`` of a directory.
-
-    Raises
-    ------
-    InputError
-        Unless ``problems.keep_going``, at the first row that is wrong.
-    """
+    """Yield `pieces`, and then the labels in the ``labels.csv`` of a directory."""
     files = [path / FILE for path in paths if (path / FILE).is_file()]
     seen: set[str] = set()
     for piece in pieces:
@@ -40,19 +34,10 @@ def with_listed(
 
 
 def read(file: Path, problems: Problems, seen: set[str] | None = None) -> pd.DataFrame:
-    """Return the labels of a file; rows whose status is empty are still to be labelled.
+    """Return the labels of a file; rows with an empty status are not yet labelled.
 
-    Parameters
-    ----------
-    file : Path
-    problems : Problems
-    seen : set of str, optional
-        The comparisons that there are; by default any.
-
-    Raises
-    ------
-    InputError
-        Unless ``problems.keep_going``, at the first row that is wrong.
+    `seen` are the known comparisons, by default any. InputError at the first wrong row, unless
+    ``problems.keep_going``.
     """
     table = cells(file, COLUMNS).apply(lambda column: without_quotes(column.str.strip()))
     table["line"] = range(2, len(table) + 2)
@@ -97,11 +82,5 @@ EXAMPLE = "2026-11-22T09:30:00Z"
 
 
 def moment(text: str) -> datetime | None:
-    """Read a time such as `EXAMPLE`; None if it is none.
-
-    Examples
-    --------
-    >>> moment("2026-11-22T09:30:00+01:00"), moment("2026-02-29T09:30:00Z")
-    (datetime.datetime(2026, 11, 22, 8, 30, tzinfo=datetime.timezone.utc), None)
-    """
+    """Return a time such as `EXAMPLE` in UTC; None if it is not of that form."""
     return datetime.fromisoformat(text).astimezone(UTC) if re.fullmatch(MOMENT, text) else None

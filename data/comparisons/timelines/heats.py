@@ -57,17 +57,7 @@ class _Mpstat(BaseModel):
 
 @dataclass(frozen=True)
 class HeatSamples:
-    """What one file holds.
-
-    Attributes
-    ----------
-    what : {"cores", "nodes"}
-    rows : tuple of str
-    seconds : ndarray of shape (n_times,)
-        From the first sample on.
-    values : ndarray of shape (n_rows, n_times)
-        In `unit`; NaN is unknown.
-    """
+    """Loads of cores or nodes: `values` (n_rows, n_times), NaN where unknown; `seconds` from 0."""
 
     what: str
     rows: tuple[str, ...]
@@ -88,18 +78,9 @@ def _literal(name: str) -> str:
 
 
 def read(path: Path) -> HeatSamples:
-    """Read one file of samples.
+    """Read the output of ``mpstat -P ALL -o JSON 1``, or CSV of per cent per core or node by ``seconds``.
 
-    Parameters
-    ----------
-    path : Path
-        What ``mpstat -P ALL -o JSON 1`` prints (``*.mpstat.json``): user and system of every core are added;
-        or CSV (``*.cores.csv``, ``*.nodes.csv``) with ``seconds`` and a column of per cent per core or node.
-
-    Raises
-    ------
-    InputError
-        If it is neither, or something in it is wrong.
+    User and system time of every core are added.
     """
     if path.stat().st_size > MOST_BYTES:
         raise InputError(f"is larger than {MOST_BYTES >> 20} MB", file=path)

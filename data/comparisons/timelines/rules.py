@@ -31,16 +31,7 @@ _EXPECTED = "expected <baseline>, <targets> and, if wanted, <start>"
 
 @dataclass(frozen=True)
 class TimelineRule:
-    """One regular expression over one property.
-
-    Attributes
-    ----------
-    role : {"baseline", "target", "start"}
-    name : str
-        Of the property, in whatever case.
-    pattern : str
-        Of RE2, which takes time in proportion to the text, whatever the pattern; all of a value has to match.
-    """
+    """One regular expression (RE2, linear time) that has to match the whole value of one property."""
 
     role: Role
     name: str
@@ -55,13 +46,7 @@ class TimelineRule:
 
 @dataclass(frozen=True)
 class RuleSet:
-    """What one timeline shows.
-
-    Attributes
-    ----------
-    title : str
-    rules : tuple of TimelineRule
-    """
+    """The rules that choose the results of one timeline."""
 
     title: str
     rules: tuple[TimelineRule, ...]
@@ -87,20 +72,11 @@ class RuleSet:
 
 
 def read(path: Path) -> tuple[RuleSet, ...]:
-    """Read the sets of rules of one file.
+    """Read the sets of rules of an XML file.
 
-    Parameters
-    ----------
-    path : Path
-        XML. A set has the nodes ``baseline``, ``targets`` (or ``target``) and, if wanted, ``start``; below
-        them stand elements that are named as the properties in the settings of a result (figure 4.3), each
-        with a regular expression as ``value``. A set is the root, or an element of it: then there may be
-        several. Its attribute ``title`` names it.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, or something in it is wrong: with line, node and value.
+    A set has the nodes ``baseline``, ``targets`` (or ``target``) and optionally ``start``; below them stand
+    elements named as the properties in the settings of a result (figure 4.3), each with a regular expression
+    as ``value``. The root is the set, or its elements are several sets, named by the attribute ``title``.
     """
     tree = WholeDocument(Document.of_path(path))
     inside = list(tree.root)

@@ -30,13 +30,7 @@ ByVersion = Mapping[str, Sequence[TimelineRun]]
 
 
 def natural(version: str) -> tuple[tuple[int, Any], ...]:
-    """Return a key that sorts versions as people do: 4.9 < 4.10-rc1 < 4.10 < 4.10-2.
-
-    Examples
-    --------
-    >>> sorted(["4.10", "4.10-2", "4.9", "4.10-rc1"], key=natural)
-    ['4.9', '4.10-rc1', '4.10', '4.10-2']
-    """
+    """Return a key that sorts versions naturally: 4.9 < 4.10-rc1 < 4.10 < 4.10-2."""
     parts = _PARTS.findall(version[:_LONGEST])
     return (*map(_part, parts), (_END, ""))
 
@@ -48,10 +42,10 @@ def _part(text: str) -> tuple[int, Any]:
 
 
 def ordered(runs: Sequence[TimelineRun]) -> tuple[list[str], str]:
-    """Return the versions of one machine's runs from the oldest to the newest, and how that was told.
+    """Return the versions of one machine, the oldest first, and the criterion in words.
 
-    Where every run says when it was measured, by that; else where the source numbers its versions, by its
-    numbers; else by name. What contradicts the numbers of the source is not taken.
+    The first criterion counts that does not contradict the source's numbers: times of measurement, numbers of
+    versions, names.
     """
     by_version: dict[str, list[TimelineRun]] = {}
     for run in runs:
@@ -100,19 +94,9 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class ChosenRuns:
-    """What one timeline shows of one machine.
+    """The runs of one timeline on one machine: versions and, by version, runs, the oldest first.
 
-    Attributes
-    ----------
-    versions : tuple of str
-        The oldest first.
-    runs : mapping of str to tuple of TimelineRun
-        By version: the oldest first.
-    baseline : int
-        Index of the baseline.
-    operations : tuple of TimelineRule
-        What the names of operations have to match.
-    notes : tuple of str
+    `baseline` is the baseline's index. `operations` are rules for the names of operations.
     """
 
     rules: RuleSet
@@ -125,19 +109,11 @@ class ChosenRuns:
 
 
 def chosen(runs: Sequence[TimelineRun], rules: RuleSet) -> list[ChosenRuns]:
-    """Choose the runs of every machine that has a baseline and targets, by the names of machines.
+    """Return the chosen runs of every machine that has a baseline and targets, sorted by machine.
 
-    Parameters
-    ----------
-    runs : sequence of TimelineRun
-    rules : RuleSet
-        The baseline is the newest version that matches; targets are shown from the first one on that matches
-        the rules of the start. Rules on the property ``Operation`` choose among the operations of the runs.
-
-    Raises
-    ------
-    InputError
-        If no machine has both, naming the first rule that nothing matches.
+    The baseline is the newest version that matches; targets are shown from the first one on that matches the
+    rules of the start. Rules on the property ``Operation`` choose among operations. InputError if no machine
+    has both, naming the first rule that nothing matches.
     """
     operations = tuple(rule for rule in rules.rules if rule.name.lower() == OPERATION)
     runs = list(_with_operations(runs, operations, rules.title))
@@ -259,15 +235,7 @@ FEWEST_VERSIONS = 12
 
 @dataclass(frozen=True)
 class MeasuredOperation:
-    """One operation.
-
-    Attributes
-    ----------
-    threads : tuple of int
-        Its configurations, ascending.
-    first : int
-        The row of the first configuration; the others follow.
-    """
+    """One operation: its configurations have the rows `first` and following, by ascending threads."""
 
     benchmark: str
     operation: str
@@ -289,18 +257,10 @@ class MeasuredOperation:
 
 @dataclass(frozen=True)
 class MeasuredVersions:
-    """All operations over all versions.
+    """All operations over all versions of a timeline.
 
-    Attributes
-    ----------
-    operations : tuple of MeasuredOperation
-    values : ndarray of shape (n_samples,)
-        A configuration after the other, a version after the other.
-    edges : ndarray of shape (n_configurations, n_versions + 1)
-        Version ``v`` of configuration ``i`` has the samples ``values[edges[i, v]:edges[i, v + 1]]``.
-    five : ndarray of shape (n_configurations, n_versions, 5)
-        Minimum, quartiles, maximum: of samples, or as given; NaN where nothing was measured.
-    notes : tuple of str
+    Version ``v`` of configuration ``i`` has the samples ``values[edges[i, v]:edges[i, v + 1]]``. `five` has
+    shape (n_configurations, n_versions, 5): min, quartiles, max; NaN where nothing was measured.
     """
 
     operations: tuple[MeasuredOperation, ...]
@@ -321,10 +281,10 @@ class MeasuredVersions:
 
     @cached_property
     def alone(self) -> NDArray[np.bool_]:
-        """Of which configurations single versions are compared, shape (n_configurations,).
+        """Configurations whose single versions are compared, shape (n_configurations,).
 
-        Those with at least `FEW` samples of most versions; and those with summaries only, of fewer versions
-        than windows take. All configurations of an operation are alike.
+        They have at least `FEW` samples of most versions, or summaries only, of fewer versions than a window
+        has. All configurations of an operation are alike.
         """
         few = np.where(self.known, self.counts, -1)
         usual = np.array([np.median(row[row >= 0]) if (row >= 0).any() else 0 for row in few])
@@ -384,15 +344,10 @@ class _Cells:
 
 
 def measured(chosen: ChosenRuns, problems: Problems) -> MeasuredVersions:
-    """Put the runs of a timeline into arrays.
+    """Return the runs of a timeline as arrays; of repeated measurements of a version, the newest counts.
 
-    Where an operation was measured twice of one version, the newest counts.
-
-    Raises
-    ------
-    InputError
-        If an operation was measured in opposite directions or in units of different kinds, unless
-        ``problems.keep_going``; and if no operation is left.
+    InputError if an operation was measured in opposite directions or incompatible units, unless
+    ``problems.keep_going``; and if no operation is left.
     """
     cells = _Cells(chosen, problems)
     parts = list(_parts(chosen, cells))

@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 
 from data.comparisons import formats
 from data.comparisons.labels.consensus import Rule, consensus
-from data.comparisons.posted import NamedSides
-from data.comparisons.siblings import Siblings, Versions
-from data.comparisons.sides import Samples
+from data.comparisons.sides import NamedSides, Samples, Siblings, Versions
 from data.comparisons.tables import ComparisonTables, versions
 from data.errors import InputError
 from data.tables.problems import Problems

@@ -16,7 +16,7 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
-from data.comparisons.labels.store.label_store import AwayError, KeptLabel, LabelStore
+from data.comparisons.labels.label_store import AwayError, KeptLabel, LabelStore
 from serving.comparisons.labelling.offered import Offered, OfferedReport
 from serving.comparisons.labelling.opinions import LabelOrder, LabelsGiven, Reader
 from serving.comparisons.labelling.pool import LabelPool

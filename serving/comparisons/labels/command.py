@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from data.comparisons import formats
 from data.comparisons.labels import label_csv
 from data.comparisons.labels.consensus import Rule, consensus, disagreements, people
-from data.comparisons.labels.store.label_store import LabelStore
-from data.comparisons.labels.store.moving import move_in, moved_out
+from data.comparisons.labels.label_store import LabelStore, move_in, moved_out
 from data.comparisons.sides import Sides
 from data.comparisons.tables import ComparisonTables, versions
 from data.comparisons.validity import unusable

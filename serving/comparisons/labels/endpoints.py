@@ -17,7 +17,7 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from data.comparisons.labels.store.label_store import (
+from data.comparisons.labels.label_store import (
     AT_ONCE,
     Added,
     AwayError,

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from data.comparisons.params import Measure
-from data.comparisons.timelines import folders, rules
+from data.comparisons.timelines import rules
+from data.comparisons.timelines.runs import read_folder
 from data.comparisons.timelines.selection import ChosenRuns, chosen
 from data.errors import InputError
 from data.parallel import uncollected
@@ -92,7 +93,7 @@ def generate(wish: TimelineWish, advance: Advance | None = None) -> Written:
     with ThreadPoolExecutor(1) as beside:
         # a model takes seconds to load, and the processes that read are others
         judging = beside.submit(judges, wish.model, wish.server)
-        read = folders.read(
+        read = read_folder(
             wish.results,
             wish.measure,
             keep_going=wish.keep_going,

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data.comparisons.posted import NamedSides
-from data.comparisons.sides import Floats, Ints, Samples, Sides, five_numbers
+from data.comparisons.sides import Floats, Ints, NamedSides, Samples, Sides, five_numbers
 from data.comparisons.timelines.selection import MeasuredOperation, MeasuredVersions
 from features.comparisons.lasting_changes import Shift
 

@@ -10,8 +10,8 @@ import yaml
 
 from data.comparisons import suite as suites
 from data.comparisons.builds import PROGRAMS, BuildRun, Slowdown, Trial, Workshop
+from data.comparisons.collect import tables
 from data.comparisons.suite import plan
-from data.comparisons.truth import tables
 from data.corun.collect import MeasuredCorun
 from data.errors import InputError
 from data.matrices.collect import Cost, MeasuredRun

@@ -14,7 +14,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline
 
-from data.comparisons.labels.store.label_store import AwayError, GivenLabel
+from data.comparisons.labels.label_store import AwayError, GivenLabel
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 from features.comparisons.vectors import FEATURES, vectors

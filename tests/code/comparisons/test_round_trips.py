@@ -18,8 +18,8 @@ from sklearn.preprocessing import StandardScaler
 from data.comparisons import formats
 from data.comparisons.formats.comparison_json import tables_of as of_json
 from data.comparisons.formats.comparison_xml import tables_of, with_status
-from data.comparisons.importing import import_tables
 from data.comparisons.sides import Sides
+from data.comparisons.stages import import_tables
 from data.comparisons.tables import FIVE_NUMBERS, OPERATION, ComparisonTables
 from data.tables.problems import Problems
 from features.comparisons.siblings import siblings_worse

@@ -3,9 +3,9 @@ import json
 import pytest
 
 from data.comparisons import formats
-from data.comparisons.importing import TABLES, import_tables
 from data.comparisons.params import LabelRules
 from data.comparisons.sides import Sides
+from data.comparisons.stages import TABLES, import_tables
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 
@@ -204,7 +204,7 @@ def test_a_directory_without_series_is_refused(tmp_path):
 
 
 def test_series_that_are_imported_in_many_pieces_make_the_same_tables(data_set, monkeypatch, tmp_path):
-    monkeypatch.setattr("data.comparisons.importing.PIECE", 2)
+    monkeypatch.setattr("data.comparisons.stages.PIECE", 2)
     for number in range(5, 9):
         path = data_set(rows([10] * 4 + [20 + number] * 6, number), f"0{number}__load__ms.csv")
     imported = import_tables("sap-hana", [path], tmp_path / "out", label_rules=LabelRules(annotators=1))

@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from data.comparisons.params import FeatureSet
-from data.comparisons.posted import NamedSides, read
+from data.comparisons.request import named_sides, read_request
 from data.errors import InputError
 from features.comparisons.prepared import Asked
 from features.comparisons.vectors import columns, described, vectors
@@ -43,7 +43,7 @@ def comparison(baseline, target, history=(), unit="ms", better="lower", name="c"
 
 
 def posted(*comparisons):
-    return NamedSides.posted(read(json.dumps({"comparisons": comparisons}).encode()).comparisons)
+    return named_sides(read_request(json.dumps({"comparisons": comparisons}).encode()).comparisons)
 
 
 def drawn(rows, seed=0):

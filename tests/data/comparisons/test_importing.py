@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from data.comparisons import formats
-from data.comparisons.importing import TABLES, import_tables
+from data.comparisons.stages import TABLES, import_tables
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 from tests.data.comparisons.document import document, operation, write_large
@@ -16,7 +16,7 @@ PEAK = "print(next(int(line.split()[1]) >> 10 for line in open('/proc/self/statu
 IMPORT = f"""
 import sys
 from pathlib import Path
-from data.comparisons.importing import import_tables
+from data.comparisons.stages import import_tables
 import_tables("comparison-xml", [Path(sys.argv[1])], Path(sys.argv[2]))
 {PEAK}
 """
@@ -37,7 +37,7 @@ def source(tmp_path):
 
 @pytest.fixture
 def small_pieces(monkeypatch):
-    monkeypatch.setattr("data.comparisons.importing.PIECE", 10)
+    monkeypatch.setattr("data.comparisons.stages.PIECE", 10)
 
 
 def test_many_pieces_make_the_same_tables_as_one(source, small_pieces, tmp_path):

@@ -3,8 +3,9 @@ import math
 
 import pytest
 
-from data.comparisons import formats, posted
+from data.comparisons import formats
 from data.comparisons.formats.comparison_json import tables_of
+from data.comparisons.request import named_sides, read_request
 from data.comparisons.sides import Sides
 from data.errors import InputError
 from data.tables.problems import Problems
@@ -37,7 +38,7 @@ def test_samples_keep_their_threads_sides_and_values():
 def test_threads_that_are_left_out_are_one_in_either_reading():
     left_out = {"baseline": [1.0, 2.0], "target": [3.0, 4.0]}
     assert tables_of(request(left_out)).results["threads"].tolist() == [1] * 4
-    named = posted.NamedSides.posted(posted.read(json.dumps(request(left_out)).encode()).comparisons)
+    named = named_sides(read_request(json.dumps(request(left_out)).encode()).comparisons)
     assert named.sides.threads.tolist() == [1]
     assert (
         problem(request(left_out, left_out))

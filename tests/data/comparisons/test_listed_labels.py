@@ -1,8 +1,8 @@
 import pytest
 
 from data.comparisons import formats
-from data.comparisons.importing import import_tables
 from data.comparisons.labels.consensus import consensus
+from data.comparisons.stages import import_tables
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 from tests.data.comparisons.document import document, operation

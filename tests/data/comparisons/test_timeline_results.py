@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from data.comparisons.params import Measure
 from data.comparisons.tables import ComparisonTables
-from data.comparisons.timelines import folders, heats, rules
+from data.comparisons.timelines import heats, rules
+from data.comparisons.timelines.runs import read_folder
 from data.comparisons.timelines.selection import chosen, measured
 from data.errors import InputError
 from data.tables.problems import Problems
@@ -48,7 +49,7 @@ def root(tmp_path):
 
 
 def read(root, **options):
-    return folders.read(root, Measure(better="higher"), **options)
+    return read_folder(root, Measure(better="higher"), **options)
 
 
 def timelines(root, baseline=".*", targets=".*", start="", **options):

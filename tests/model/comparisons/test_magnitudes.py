@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from data.comparisons.formats import read
 from data.comparisons.params import LabelRules, Measure
-from data.comparisons.posted import NamedSides
-from data.comparisons.sides import Sides
+from data.comparisons.sides import NamedSides, Sides
 from serving.comparisons.judge import judged
 from serving.models import ModelRef, Served
 from tests.model.comparisons.test_obvious import MEASURED, trained

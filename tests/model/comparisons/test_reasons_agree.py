@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data.comparisons.pair import MatchedOperations
-from data.comparisons.posted import NamedSides
+from data.comparisons.sides import NamedSides
 from data.comparisons.tables import ComparisonTables
 from features.comparisons.prepared import Asked
 from serving.comparisons.compare.rows import QUIET, rows_of

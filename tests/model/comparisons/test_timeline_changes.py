@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data.comparisons.params import Measure
-from data.comparisons.timelines import folders, rules
+from data.comparisons.timelines import rules
+from data.comparisons.timelines.runs import read_folder
 from data.comparisons.timelines.selection import chosen, measured
 from data.tables.problems import Problems
 from features.comparisons.lasting_changes import WANTED, Shift, instability, shifts
@@ -114,7 +115,7 @@ def claims():
 
 
 def test_the_sample_shows_the_losses_that_its_page_claims():
-    runs = folders.read(DOCS / "samples/results", Measure()).runs
+    runs = read_folder(DOCS / "samples/results", Measure()).runs
     (rule,) = rules.read(DOCS / "samples/rules.xml")
     found = measured(chosen(runs, rule)[0], Problems())
     rows = [(one, row) for one in found.operations for row in range(*one.rows.indices(len(found.five)))]

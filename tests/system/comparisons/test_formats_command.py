@@ -29,12 +29,12 @@ def test_one_run_alone_is_refused_and_the_way_on_is_told(tmp_path, capsys):
 
 
 def test_a_series_is_imported_piece_by_piece_like_all_at_once(tmp_path, monkeypatch):
-    from data.comparisons import importing
+    from data.comparisons import stages
 
     source = [SAMPLES / "lnt"]
-    importing.import_tables("lnt", source, tmp_path / "whole")
-    monkeypatch.setattr(importing, "PIECE", 1)
-    importing.import_tables("lnt", source, tmp_path / "pieces")
+    stages.import_tables("lnt", source, tmp_path / "whole")
+    monkeypatch.setattr(stages, "PIECE", 1)
+    stages.import_tables("lnt", source, tmp_path / "pieces")
     whole, pieces = (ComparisonTables.read(tmp_path / name) for name in ("whole", "pieces"))
     assert pieces.results.equals(whole.results)
     assert pieces.comparisons.equals(whole.comparisons)

@@ -8,7 +8,7 @@ import pytest
 
 from data.comparisons import formats
 from data.comparisons.labels.consensus import consensus
-from data.comparisons.labels.store.label_store import GivenLabel, LabelStore
+from data.comparisons.labels.label_store import GivenLabel, LabelStore
 from data.comparisons.tables import ComparisonTables
 from serving.cli import run
 

@@ -4,6 +4,7 @@ import multiprocessing
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -16,25 +17,26 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import inspect, text
 from sqlalchemy.exc import DBAPIError
 
-from data.comparisons.labels.store import label_store
-from data.comparisons.labels.store.database import LABELS, NAME, VERSION, Place
-from data.comparisons.labels.store.label_store import (
+from data.comparisons.labels import label_store
+from data.comparisons.labels.database import LABELS, NAME, VERSION, Place
+from data.comparisons.labels.label_store import (
     AwayError,
     GivenLabel,
     KeyTakenError,
     LabelStore,
     NewerError,
     TooManyError,
+    move_in,
+    moved_out,
 )
-from data.comparisons.labels.store.migrations.versions import labels_1
-from data.comparisons.labels.store.moving import move_in, moved_out
+from data.comparisons.labels.migrations import labels_1
 from data.comparisons.tables import LABEL_DTYPES
 from data.errors import InputError
 from data.tables.specs import typed
 from tests.postgres import Postgres
 
 NUMBERS = count()
-MIGRATIONS = label_store.__file__.replace("migrating.py", "migrations")
+MIGRATIONS = str(Path(label_store.__file__).with_name("migrations"))
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +177,7 @@ def test_processes_that_open_an_empty_database_at_once_make_it_once(url):
 
 
 def test_the_migrations_make_the_table_that_is_asked_and_end_with_what_is_looked_for(url, store):
-    assert ScriptDirectory(MIGRATIONS).get_current_head() == label_store.HEAD
+    assert ScriptDirectory(MIGRATIONS, version_locations=[MIGRATIONS]).get_current_head() == label_store.HEAD
     engine = Place.of(url).engine()
     found = {column["name"]: column["nullable"] for column in inspect(engine).get_columns(NAME)}
     engine.dispose()
@@ -184,7 +186,7 @@ def test_the_migrations_make_the_table_that_is_asked_and_end_with_what_is_looked
 
 def test_migrations_of_others_in_the_same_process_are_left_alone(tmp_path):
     config = Config()
-    with EnvironmentContext(config, ScriptDirectory(MIGRATIONS)):
+    with EnvironmentContext(config, ScriptDirectory(MIGRATIONS, version_locations=[MIGRATIONS])):
         LabelStore.open(f"sqlite:///{tmp_path}/labels.db").close()
         assert context.config is config
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
-from data.comparisons.labels.store.database import LABELS
-from data.comparisons.labels.store.label_store import LabelStore
+from data.comparisons.labels.database import LABELS
+from data.comparisons.labels.label_store import LabelStore
 from data.comparisons.tables import ComparisonTables
 from serving.comparisons.labelling.offered import key_of
 from serving.comparisons.labels.command import ToLabel

@@ -13,7 +13,7 @@ from contextlib import suppress
 import pytest
 from sqlalchemy import select
 
-from data.comparisons.labels.store.database import LABELS, Place
+from data.comparisons.labels.database import LABELS, Place
 from data.comparisons.tables import ComparisonTables
 from tests.imports import ROOT
 from tests.ports import free_port

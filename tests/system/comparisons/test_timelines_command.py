@@ -9,7 +9,8 @@ from lxml import html
 
 from benchmarks.timelines.results import RULES, DrawnResults
 from data.comparisons.params import Measure
-from data.comparisons.timelines import folders, rules
+from data.comparisons.timelines import rules
+from data.comparisons.timelines.runs import read_folder
 from data.comparisons.timelines.selection import chosen
 from data.tables.problems import Problems
 from serving.cli import run
@@ -36,7 +37,7 @@ def made(capsys, *arguments):
 
 
 def report(root, model):
-    read = folders.read(root / "results", Measure(better="higher"))
+    read = read_folder(root / "results", Measure(better="higher"))
     (one,) = chosen(read.runs, rules.read(root / "rules.xml")[0])
     return assembled(one, root / "results", "results", judges(model, None), problems=Problems())
 
@@ -58,7 +59,7 @@ def test_a_drop_fails_beside_the_baseline_from_where_it_began_and_once_beside_th
 
 def test_a_server_gives_the_verdicts_of_its_model(root, model_directory, listening):
     here = report(root, str(model_directory))
-    read = folders.read(root / "results", Measure(better="higher"))
+    read = read_folder(root / "results", Measure(better="higher"))
     (one,) = chosen(read.runs, rules.read(root / "rules.xml")[0])
     there = assembled(one, root / "results", "results", judges(None, listening.url), problems=Problems())
     for mine, its in zip(here.operations, there.operations, strict=True):

@@ -16,8 +16,7 @@ from data.comparisons.formats.tools.measurement import Measurement, SourceFiles
 from data.comparisons.formats.tools.recognition import ToolFormat
 from data.comparisons.pair import listed
 from data.comparisons.params import Measure
-from data.comparisons.reading import Builder, Series
-from data.comparisons.tables import ComparisonTables
+from data.comparisons.tables import Builder, ComparisonTables, Series
 from data.comparisons.units import MAX_THREADS, UNKNOWN, factor, is_told
 from data.errors import InputError
 from data.parallel import uncollected
@@ -92,14 +91,7 @@ def _name(operation: str, rest: tuple[str, str, str, str, int, str]) -> ListName
 
 @dataclass
 class Gathered:
-    """What a source holds.
-
-    Attributes
-    ----------
-    lists : mapping of ListName to KeptList
-    moments : mapping of str to str
-        The first moment of each version.
-    """
+    """The lists of a source, and the first moment of each version."""
 
     lists: dict[ListName, KeptList]
     moments: dict[str, str]
@@ -243,29 +235,9 @@ def _scale(unit: str, wanted: str) -> float | None:
 def tables(
     tool: ToolFormat, paths: Sequence[Path], problems: Problems, measure: Measure, piece: int | None
 ) -> Iterator[ComparisonTables]:
-    """Read the files of a tool, the older version first.
+    """Read the files of a tool, the older version first; `problems` takes sources that are skipped.
 
-    Parameters
-    ----------
-    tool : ToolFormat
-    paths : sequence of Path
-        Files, or directories of them.
-    problems : Problems
-        Takes what is wrong with one source, which is then skipped.
-    measure : Measure
-        Which values are better, where the tool does not say.
-    piece : int or None
-        Results in a piece; None gives everything in one.
-
-    Yields
-    ------
-    ComparisonTables
-        Every version but the first is compared with the last one before it that measured the operation.
-
-    Raises
-    ------
-    InputError
-        Unless ``problems.keep_going``, at the first thing that is wrong.
+    Every version but the first is compared with the last one before it that measured the operation.
     """
     runs = Runs(tool.name)
     for path, files in sources(tool, paths):

@@ -37,13 +37,7 @@ _BETTER = ["lower", "higher", ""]
 
 
 def read(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the values of every series; versions stand in the order of their times, or of their first rows.
-
-    Raises
-    ------
-    InputError
-        Naming the line, the column and the value that is wrong, or a column that is nearly one of ours.
-    """
+    """Yield the values of every series; versions are ordered by time, or by their first rows."""
     for path in source.files:
         table = table_of(path, [OPERATION, VALUE], sep=delimiter_of(path))
         _refuse_misspelt(table, path)

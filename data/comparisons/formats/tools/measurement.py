@@ -25,24 +25,11 @@ _PER_TIME = ("/s", "/sec", "/ms", "/us", "/ns", "/min")
 
 
 class Measurement(NamedTuple):
-    """Values of one series at one version; several of the same series and version are put together.
+    """Values of one series at one version; several of the same series and version are joined.
 
-    Attributes
-    ----------
-    operation : str
-        With the parameters that the tool varies.
-    values : sequence of float
-        Raw repetitions; empty where there is a summary only.
-    unit : str
-    better : {"lower", "higher"}
-    benchmark : str
-        Empty: the tool's name.
-    version : str
-        Where a source holds several; empty: the name of the source.
-    when : str
-        Sorts the versions of a source, if all of them have it; otherwise they stay as they come.
-    summary : mapping of str to float
-        By the names in ``STATS``.
+    `operation` includes the parameters that the tool varies. An empty `benchmark` stands for the tool's name,
+    an empty `version` for the source's. `when` sorts the versions of a source, if all have it. `summary` is
+    by names in ``STATS``, where there are no values.
     """
 
     operation: str
@@ -59,18 +46,9 @@ class Measurement(NamedTuple):
 
 @dataclass(frozen=True)
 class SourceFiles:
-    """What is to be read: the files of one source, in order.
+    """The files of one source, in order; `path` is the source as the user named it.
 
-    Attributes
-    ----------
-    path : Path
-        The source as the user named it.
-    files : sequence of Path
-        The same, or the files in it.
-    problems : Problems
-        Takes notes, and what is wrong with one measurement.
-    measure : Measure
-        Which values are better, where the format does not say.
+    `measure` says which values are better where the format does not.
     """
 
     path: Path
@@ -95,13 +73,7 @@ Read = Callable[[SourceFiles], Iterator[Measurement]]
 
 
 def named(operation: str, parameters: Mapping[str, object]) -> str:
-    """Return the name of an operation with the parameters that it was run with.
-
-    Examples
-    --------
-    >>> named("sort", {"size": 10, "kind": "heap"})
-    'sort[size=10,kind=heap]'
-    """
+    """Return an operation's name with its parameters, such as ``sort[size=10,kind=heap]``."""
     told = ",".join(f"{name}={value}" for name, value in parameters.items())
     return f"{operation}[{told}]" if told else operation
 
@@ -117,12 +89,9 @@ def known(summary: Mapping[str, float | None]) -> dict[str, float]:
 
 
 def moment(text: str | float | None) -> str:
-    """Return a time as text that sorts; empty if it is none.
+    """Return a time as text that sorts; empty if `text` is none.
 
-    Parameters
-    ----------
-    text : str or number
-        ISO 8601, with any separators between year, month and day, or seconds (or milliseconds) since 1970.
+    Times are ISO 8601, with any separators in the date, or seconds (or milliseconds) since 1970.
     """
     try:
         if isinstance(text, str) and not text.replace(".", "", 1).isdigit():
@@ -144,13 +113,7 @@ _MILLISECONDS = 1e11
 
 
 def number(text: str, file: Path, line: int, what: str) -> float:
-    """Return a number in a line of text.
-
-    Raises
-    ------
-    InputError
-        Naming the line, what it is and what stands there.
-    """
+    """Return a number in a line of text; InputError names the line and the value."""
     try:
         return float(text)
     except ValueError as exc:
@@ -169,13 +132,7 @@ _HEADER = 10_000
 
 
 def bytes_of(path: Path) -> bytes:
-    """Return what a file holds.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, is empty or too large.
-    """
+    """Return the content of a file; InputError if it cannot be read, is empty or too large."""
     try:
         size = path.stat().st_size
         if size > MOST:
@@ -223,13 +180,7 @@ def standard(content: bytes) -> bytes:
 
 
 def json_of(path: Path, kind: type[T]) -> T:
-    """Decode a JSON file; what `kind` does not name is passed over.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, is no JSON, or not of that kind: names the place and what was expected.
-    """
+    """Decode a JSON file as `kind`, ignoring keys that `kind` does not name; errors name the place."""
     return decoded(standard(bytes_of(path)), kind, path)
 
 

@@ -31,12 +31,9 @@ _BETTER = {1: "higher", -1: "lower"}
 
 @dataclass(frozen=True)
 class OtavaTest:
-    """What the configuration says of a file.
+    """The configuration of a file.
 
-    Attributes
-    ----------
-    metrics : mapping
-        By the name of a metric: ``column``, ``direction`` (1: higher is better, the default; -1: lower).
+    A metric has a ``column`` and a ``direction`` (1: higher is better, the default; -1: lower).
     """
 
     name: str = ""

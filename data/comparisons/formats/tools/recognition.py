@@ -17,13 +17,9 @@ from data.errors import InputError
 
 @dataclass(frozen=True)
 class Keys:
-    """JSON is recognised by keys: ``benchmarks.stats`` is the key ``stats`` of the first of ``benchmarks``.
+    """A sign in JSON: the path ``benchmarks.stats`` is the key ``stats`` of the first of ``benchmarks``.
 
-    Attributes
-    ----------
-    paths : tuple of str
-    lines : bool
-        Whether the file holds such a document in every line.
+    `lines`: every line of the file is such a document.
     """
 
     paths: tuple[str, ...]
@@ -74,23 +70,11 @@ Sign = Keys | Root | Columns | TextLine
 
 @dataclass(frozen=True)
 class ToolFormat:
-    """A format that a benchmark tool writes.
+    """A format that a benchmark tool writes, recognised by any of its signs.
 
-    Attributes
-    ----------
-    name : str
-        What the user calls it.
-    file : str
-        Which file of the tool it is.
-    signs : sequence of Sign
-        Any of them recognises it.
-    holds, direction : str
-        What the documentation says: raw repetitions or summaries; what says which values are better.
-    read : callable
-    folder : str
-        A pattern of what lies in a directory that is one source.
-    versions : bool
-        Whether a source holds several versions: then all files of a directory are one source.
+    `file`, `holds` and `direction` are for the documentation: the file of the tool, raw repetitions or
+    summaries, and what says which values are better. `folder` is the pattern of files in a directory that is
+    one source. `versions`: a source holds several versions, and all files of a directory are one source.
     """
 
     name: str

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
-import msgspec
 from pydantic import Field, FiniteFloat, ValidationError
 
 from data.comparisons.formats.tools.measurement import Measurement, SourceFiles, bytes_of
+from data.comparisons.request import quick_reader
 from data.comparisons.units import MAX_THREADS
 from data.errors import InputError
-from data.tables.documents import AS_WHOLE, Given, require_unique_keys, said
+from data.tables.documents import AS_WHOLE, Given, said
 from data.tables.files import json_content
 
 _EXPECTED = '{"results": [{"benchmark", "operation", "machine", "unit", "better", "configurations": [...]}]}'
@@ -36,58 +36,23 @@ class _RunDocument(Given):
     results: Annotated[list[_Result], Field(min_length=1)]
 
 
-class RunPart(msgspec.Struct, gc=False, forbid_unknown_fields=True):
-    """A part of a run that is whole and right, as it mostly is."""
-
-
-class RunSamples(RunPart):
-    """The samples at one number of threads."""
-
-    samples: Annotated[list[float], msgspec.Meta(min_length=1)]
-    threads: Annotated[int, msgspec.Meta(ge=1, le=MAX_THREADS)] = 1
-
-
-class RunResult(RunPart):
-    """One operation."""
-
-    benchmark: str
-    operation: str
-    better: Literal["lower", "higher"]
-    configurations: Annotated[list[RunSamples], msgspec.Meta(min_length=1)]
-    machine: str = "unknown"
-    unit: str = "unknown"
-
-
-class RunDocument(RunPart):
-    """A run."""
-
-    results: Annotated[list[RunResult], msgspec.Meta(min_length=1)]
+_quickly = quick_reader(_RunDocument)
 
 
 def read(source: SourceFiles) -> Iterator[Measurement]:
     """Yield the samples of every configuration."""
     for path in source.files:
         content = bytes_of(path)
-        for result in _quickly(content) or _carefully(path, content):
+        for result in (_quickly(content) or _carefully(path, content)).results:
             names = (result.unit, result.better, result.benchmark, result.machine)
             for one in result.configurations:
                 yield Measurement(result.operation, one.samples, *names, one.threads)
 
 
-def _quickly(content: bytes) -> list[RunResult] | None:
-    """Return what stands there; None if anything may be wrong with it."""
+def _carefully(path: Path, content: bytes) -> _RunDocument:
+    """Return the content, or explain what is wrong."""
     try:
-        results = msgspec.json.decode(content, type=RunDocument).results
-        require_unique_keys(content)
-    except (ValueError, RecursionError, InputError):
-        return None
-    return results
-
-
-def _carefully(path: Path, content: bytes) -> list[_Result]:
-    """Return the same, slowly; or say what is wrong."""
-    try:
-        return _RunDocument.model_validate(json_content(content.decode())).results
+        return _RunDocument.model_validate(json_content(content.decode()))
     except ValidationError as exc:
         raise InputError(f"{said(exc)} (expected {_EXPECTED})", file=path) from exc
     except (ValueError, RecursionError) as exc:

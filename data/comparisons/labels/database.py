@@ -77,27 +77,14 @@ WRITES = "perfjudge_writes"
 
 @dataclass(frozen=True)
 class Place:
-    """Where labels are kept.
-
-    Attributes
-    ----------
-    url : URL
-    told : str
-        What messages call it: no user, no password, no further options.
-    """
+    """The address of a store; `told` is its form for messages, without user, password and options."""
 
     url: URL = field(repr=False)
     told: str
 
     @classmethod
     def of(cls, address: str) -> Place:
-        """Read an address.
-
-        Raises
-        ------
-        InputError
-            If it is none of SQLite's or PostgreSQL's. It may hold a password: the message does not quote it.
-        """
+        """Read an address; the InputError does not quote it, as it may hold a password."""
         try:
             url = make_url(address)
         except (ArgumentError, ValueError) as exc:

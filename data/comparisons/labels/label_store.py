@@ -1,4 +1,4 @@
-"""Bringing a database to the tables of this version, however many processes do so at once."""
+"""Labels of tables go into the store, and come back."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from operator import itemgetter
 from pathlib import Path
 from threading import Lock, Thread
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 import pandas as pd
 from sqlalchemy import Connection, Engine, func, inspect, select, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 
-from data.comparisons.labels.store.database import LABELS, VERSION, WRITES, Place
+from data.comparisons.labels.database import LABELS, VERSION, WRITES, Place
 from data.comparisons.tables import LABEL_DTYPES
 from data.errors import InputError
 from data.tables.specs import typed
@@ -47,22 +48,20 @@ class TooManyError(InputError):
 
 @dataclass(frozen=True)
 class GivenLabel:
-    """What a person says of a comparison.
+    """A person's label of a comparison.
 
     Attributes
     ----------
-    comparison_id : str
     status : {"pass", "fail", "cannot_tell"} or None
-        None withdraws what the person said before.
-    labelled_by : str
+        None withdraws the person's earlier label.
     key : str
-        Chosen by who sends it: a label that comes again with the same key is the same label.
+        Chosen by the sender: a label that comes again with the same key is the same label.
     saw_verdict : bool or None
-        Whether the person knew the model's verdict; None: nobody knows.
+        Whether the person knew the model's verdict; None: unknown.
     model : str
-        Whose verdict that was; empty if none.
+        The model of that verdict; empty if none.
     labelled_at : datetime or None
-        When, of labels that were given elsewhere; None: when they are kept.
+        None: when it is kept.
     """
 
     comparison_id: str
@@ -85,15 +84,7 @@ class GivenLabel:
 
 @dataclass(frozen=True)
 class KeptLabel:
-    """A label in the store; attributes as of `GivenLabel`.
-
-    Attributes
-    ----------
-    number : int
-        Ascends in the order in which labels came.
-    labelled_at : datetime
-        In UTC.
-    """
+    """A label in the store; `number` ascends in the order of arrival, `labelled_at` is in UTC."""
 
     number: int
     comparison_id: str
@@ -118,16 +109,7 @@ class KeptLabel:
 
 @dataclass(frozen=True)
 class Added:
-    """A label that is kept.
-
-    Attributes
-    ----------
-    label : KeptLabel
-    history : list of KeptLabel
-        All labels of its comparison, the oldest first.
-    fresh : bool
-        Whether it came for the first time.
-    """
+    """A kept label, and all labels of its comparison, oldest first; `fresh`: it is new."""
 
     label: KeptLabel
     history: list[KeptLabel]
@@ -143,12 +125,9 @@ _MIGRATION_PATIENCE = 15.0
 
 
 def migrate(engine: Engine, told: str) -> None:
-    """Bring a database up to date; it may be empty, and others may do the same at the same time.
+    """Bring a database, which may be empty, up to date; safe where several processes do it at once.
 
-    Raises
-    ------
-    NewerError
-        If a newer perfjudge has written it.
+    Raises `NewerError` if a newer perfjudge has written it.
     """
     with engine.connect() as connection:
         found = _found(connection)
@@ -186,7 +165,8 @@ def _run(connection: Connection) -> None:
     from alembic.runtime.migration import RevisionStep
     from alembic.script import ScriptDirectory
 
-    scripts = ScriptDirectory(str(Path(__file__).with_name("migrations")))
+    place = str(Path(__file__).with_name("migrations"))
+    scripts = ScriptDirectory(place, version_locations=[place])
 
     def lacking(_found: tuple[str, ...], context: MigrationContext) -> list[RevisionStep]:
         newest_first = scripts.iterate_revisions("head", context.get_current_revision() or "base")
@@ -239,16 +219,10 @@ class Lately:
 
 
 class LabelStore:
-    """Labels in a database, which are only added.
+    """Labels in a database, which are only added; several threads and processes may use it.
 
-    Nothing is asked of the database before it is needed; then its tables are made or brought up to date. A
-    file of SQLite is made with the first label. Several threads and processes may use one store.
-
-    Parameters
-    ----------
-    address : str
-        As of `Place.of`, which says what it raises.
-
+    The database is reached, and its tables are made or brought up to date, when they are needed. A file of
+    SQLite is made with the first label. `address` is as of `Place.of`.
     """
 
     def __init__(self, address: str) -> None:
@@ -302,24 +276,22 @@ class LabelStore:
         return added.label
 
     def add_all(self, labels: Sequence[GivenLabel], most: int | None = None) -> list[Added | InputError]:
-        """Keep labels, all in one transaction: they are on the disk when this returns.
+        """Add labels, all in one transaction.
 
         Parameters
         ----------
-        labels : sequence of GivenLabel
-            `AT_ONCE` at most.
         most : int, optional
-            How many labels of one person may come within `WHILE` seconds.
+            Labels of one person within `WHILE`; more are refused.
 
         Returns
         -------
         list
-            For each label how it is kept, or why it is not: `KeyTakenError` or `TooManyError`.
+            For every label `Added`, or why it was refused: `KeyTakenError`, `TooManyError`.
 
         Raises
         ------
         AwayError
-            If the store does not answer. The labels may be kept or not; to add them again is safe.
+            If the store does not answer. The labels may be kept or not; adding them again is safe.
         """
         now = datetime.now(UTC)
         with self._asked(writes=True) as connection:
@@ -352,18 +324,10 @@ class LabelStore:
         return last[last["status"].notna()].reset_index(drop=True)
 
     def last(self) -> pd.DataFrame:
-        """Return of each person the last label of each comparison.
+        """Return each person's last label of each comparison, with the columns of the table of labels.
 
-        Returns
-        -------
-        DataFrame
-            With the columns of the table of labels. Who labelled is the ``annotator``, too; the status of
-            what is withdrawn is missing.
-
-        Raises
-        ------
-        AwayError
-            If the store does not answer.
+        `labelled_by` is the ``annotator``, too; the status of withdrawn labels is missing. AwayError if the
+        store does not answer.
         """
         whose = [LABELS.c.comparison_id, LABELS.c.labelled_by]
         newest = [LABELS.c.labelled_at.desc(), LABELS.c.number.desc()]
@@ -469,3 +433,63 @@ def _outcome(given: GivenLabel, history: list[KeptLabel], *, fresh: bool) -> Add
     if kept is None:
         return KeyTakenError(f'key="{given.key}" is another label; expected a new key')
     return Added(kept, history, fresh)
+
+
+@dataclass(frozen=True)
+class Moved:
+    """How many labels came into a store, were there, and are nobody's in particular, which stay away."""
+
+    added: int
+    known: int
+    nobodys: int
+
+
+def move_in(labels: pd.DataFrame, store: LabelStore, by: str | None = None) -> Moved:
+    """Add people's labels of a table to a store, except those that it already has.
+
+    A label without a time is older than any with one. Labels without an annotator become those of `by`;
+    without `by` they stay away, since they are a consensus or the truth of an injected change.
+
+    Raises
+    ------
+    InputError
+        If a label is of the future, or if the store does not answer; earlier labels may have been added.
+    """
+    people = labels["annotator"].fillna(by) if by is not None else labels["annotator"]
+    named = labels.assign(annotator=people)[people.notna()]
+    kept = store.everything()
+    given = [one for one in map(_given, named.to_dict("records")) if one.content not in kept]
+    fresh = 0
+    for start in range(0, len(given), AT_ONCE):
+        for added in store.add_all(given[start : start + AT_ONCE]):
+            if isinstance(added, InputError):
+                raise added
+            fresh += added.fresh
+    return Moved(fresh, len(named) - fresh, len(labels) - len(named))
+
+
+def _given(row: dict[str, object]) -> GivenLabel:
+    at = LONG_AGO if pd.isna(row["labelled_at"]) else pd.Timestamp(str(row["labelled_at"])).to_pydatetime()
+    if at > datetime.now(UTC):
+        raise InputError(
+            f'labelled_at="{at.isoformat()}" is in the future', place=f'label of "{row["comparison_id"]}"'
+        )
+    told = (str(row["comparison_id"]), str(row["status"]), str(row["annotator"]), at.isoformat())
+    key = sha256("\n".join(map(repr, told)).encode()).hexdigest()
+    return GivenLabel(told[0], cast(Status, told[1]), told[2], f"imported-{key}", labelled_at=at)
+
+
+def moved_out(store: LabelStore, labels: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Return the current labels of a store as the table of labels; AwayError if the store does not answer.
+
+    `labels`, those of the data itself, are kept, but for those whose annotator has a label in the store: a
+    label withdrawn there is withdrawn.
+    """
+    last = store.last()
+    last["labelled_at"] = last["labelled_at"].where(last["labelled_at"] > LONG_AGO)
+    given = last[last["status"].notna()]
+    if labels is None:
+        return given
+    whose = ["comparison_id", "annotator"]
+    replaced = pd.MultiIndex.from_frame(labels[whose]).isin(pd.MultiIndex.from_frame(last[whose]))
+    return typed(pd.concat([labels[~replaced], given], ignore_index=True), LABEL_DTYPES)

@@ -1,1 +1,0 @@
-"""The store of labels that people give: a table that only grows, in SQLite or PostgreSQL."""

@@ -1,1 +1,0 @@
-"""Migrations, by their numbers."""
