@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from data.corun.tables import SAMPLE_DTYPES
 from features.corun.rates import CORUN
-from training.corun.estimators.scores import accuracy
+from training.corun.estimators.fitting import accuracy
 from training.corun.splits import DESIGNS
 from training.estimators.answering import model_answering, require_finite
 

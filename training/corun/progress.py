@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
+Floats = NDArray[np.float64]
+
 #: Natures closer than this mean square of logarithms, or than so many times their noise, are of one phase.
 _SAME, _TIMES = 0.01, 9.0
 #: Of neighbours, a share that surely lies within one phase.
@@ -196,9 +198,6 @@ def _blocks(intervals: int, most: int) -> int:
 
 def _from_zero(values: Floats) -> Floats:
     return np.concatenate([[0.0], values])
-
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,7 @@ from data.errors import InputError
 from data.fingerprints.params import Profiling
 from data.fingerprints.tables import CATEGORIES
 from features.fingerprints.matrix import Measured, categories, stressor_of
-from training.fingerprints.heldout import held_out
-from training.fingerprints.importance import car_scores, clusters, correlations
+from training.fingerprints.importance import car_scores, clusters, correlations, held_out
 from training.fingerprints.trust import Evidence, Trust, Unit, chance, lead, trust
 
 Floats = NDArray[np.float64]

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from data.fingerprints.params import TrustLimits
 from features.fingerprints.matrix import Measured
-from training.fingerprints.heldout import HeldOut, more_for
-from training.fingerprints.importance import STILL, log_rates
+from training.fingerprints.importance import STILL, HeldOut, log_rates, more_for
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

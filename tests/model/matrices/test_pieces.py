@@ -12,7 +12,7 @@ from data.parallel import Compute
 from tests.matrix_pairs import pairs
 from training.matrices.engine.engine import LARGE
 from training.matrices.engine.stored import EngineRecipe, TrainedEngine
-from training.matrices.examples import MatrixExamples
+from training.matrices.fitting import MatrixExamples
 from training.matrices.pieces.fit import LargeRecipe
 from training.matrices.schemes import Cell
 

@@ -19,6 +19,10 @@ from training.estimators.growing import grown
 from training.evaluation.risk_guarantee import Promised, Scored, kept
 from training.matrices.engine.models import log_odds
 
+Floats = NDArray[np.float64]
+Chosen = NDArray[np.bool_]
+Whole = NDArray[np.intp]
+
 
 @dataclass(frozen=True)
 class Alarms:
@@ -41,10 +45,6 @@ class Alarms:
         known = Scored(1 - held["told"].to_numpy(np.float64), normal, workload)
         return kept(known, [self.share], self.confidence, seed)[0].turned()
 
-
-Floats = NDArray[np.float64]
-Chosen = NDArray[np.bool_]
-Whole = NDArray[np.intp]
 
 SAMPLERS = ("none", "under", "over")
 #: Who judges where a group has no classifier of its own.

@@ -24,6 +24,8 @@ from training.estimators.catalogue import (
 )
 from training.estimators.growing import abnormal_share
 
+Floats = NDArray[np.float64]
+
 #: So many distances at a time are held in memory.
 AT_ONCE = 4_000_000
 #: Manhattan's distance; the other is Euclid's.
@@ -74,8 +76,6 @@ class Nearest:
         own = np.einsum("ij,ij->i", x, x)
         return np.sqrt(np.maximum(own[:, None] + self.squares_ - 2 * (x @ self.x_.T), 0))
 
-
-Floats = NDArray[np.float64]
 
 #: What these answer about is a pair: baseline and target side by side, whatever the scheme's form.
 PAIRED = frozenset({"similarity-logistic"})
