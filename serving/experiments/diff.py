@@ -181,13 +181,7 @@ _FORMS = {"text": text, "html": page}
 
 
 def give_difference(before: str, after: str, shown: str, output: Path | None) -> int:
-    """Write what two states differ in, and return the exit code.
-
-    Raises
-    ------
-    InputError
-        If there is no such state, or nothing in common.
-    """
+    """Write the differences of two states and return the exit code; InputError if nothing can be compared."""
     found = compared(before, after, project_root())
     write(as_json(found) if shown == "json" else _FORMS[shown](found), output)
     return 0

@@ -67,18 +67,7 @@ _SLOWEST = ("contention", "xgboost-ranges", "xgboost", "random-forest")
 
 @dataclass(frozen=True)
 class ImpactTask:
-    """One search: a model on the training rows of a part.
-
-    Attributes
-    ----------
-    part : DesignPart
-        Inner folds hold out what its design holds out.
-    recipe : ImpactRecipe
-        Without parameters.
-    rows : DataFrame
-        The part's training rows.
-    how : TuneImpact
-    """
+    """One search: a model on a part's training rows; inner folds follow the part's design."""
 
     part: DesignPart
     recipe: ImpactRecipe
@@ -131,10 +120,7 @@ def _error(recipe: ImpactRecipe, train: pd.DataFrame, test: pd.DataFrame) -> Flo
 def searches(table: ImpactTable, section: Corun, seed: int) -> list[ImpactTask]:
     """Return one search per part and model; classifications only where table 1 needs them.
 
-    Raises
-    ------
-    InputError
-        If params.yaml names an unknown model, or no design is possible.
+    Raises InputError if params.yaml names an unknown model, or no design is possible.
     """
     require_known(section.tune.models, CATALOGUE, "corun.tune")
     trained_on = [
@@ -298,14 +284,10 @@ class ExplainedFold:
 
 
 def permuted(fold: ExplainedFold, seed: int) -> pd.DataFrame:
-    """Return by how much the mean relative error of unseen rows grows when a feature is shuffled.
+    """Return the growth of the mean relative error of test rows when a feature is shuffled.
 
-    Of more than `PERMUTED` rows, so many are drawn.
-
-    Returns
-    -------
-    DataFrame
-        ``feature, rise, spread`` (mean and standard deviation over the shuffles), largest rise first.
+    Columns: ``feature, rise, spread`` (mean and standard deviation over the shuffles), largest rise first. At
+    most `PERMUTED` rows are used.
     """
     generator = np.random.default_rng(seed)
     model, rows = fold.recipe.fit(fold.train), fold.test
@@ -325,21 +307,10 @@ def permuted(fold: ExplainedFold, seed: int) -> pd.DataFrame:
 
 
 def removed(folds: Sequence[ExplainedFold], unseen: pd.DataFrame, compute: Compute) -> pd.DataFrame:
-    """Return how accurate a model is without each of the seed's essential features.
+    """Return the accuracy without each of the seed's essential features, pooled over the folds.
 
-    Parameters
-    ----------
-    folds : sequence of ExplainedFold
-    unseen : DataFrame
-        ``measured, predicted`` of all folds with all features.
-    compute : Compute
-        Where it is fitted.
-
-    Returns
-    -------
-    DataFrame
-        ``without`` (empty: with all), ``measured`` (whether the rows have that event),
-        ``within_tolerance, mape``, pooled over the folds.
+    `unseen` has ``measured, predicted`` with all features. Columns: ``without`` (empty: with all),
+    ``measured`` (whether the rows have that event), ``within_tolerance, mape``.
     """
     errors = np.abs(unseen["predicted"].to_numpy(np.float64) / unseen["measured"].to_numpy(np.float64) - 1)
     share, columns = folds[0].recipe.share, folds[0].recipe.columns
@@ -357,7 +328,7 @@ def removed(folds: Sequence[ExplainedFold], unseen: pd.DataFrame, compute: Compu
 
 
 def residuals(predictions: pd.DataFrame, features: Floats) -> pd.DataFrame:
-    """Return what the four residual plots of seed 002, figures 4 and 5, show.
+    """Return the data of the four residual plots of seed 002, figures 4 and 5.
 
     Parameters
     ----------
@@ -369,10 +340,9 @@ def residuals(predictions: pd.DataFrame, features: Floats) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        ``task, corunners, machine, fitted, residual, standardised, theoretical, scale, leverage, cook``:
-        impact as predicted for the unseen row and what was left; the residual over its standard deviation
-        and sqrt(1 - leverage); the normal quantile at its rank; the square root of its size; the diagonal of
-        the hat matrix of the standardised features; Cook's distance.
+        ``task, corunners, machine``; ``fitted, residual``; ``standardised`` (over its standard deviation and
+        sqrt(1 - leverage)); ``theoretical`` (normal quantile at its rank); ``scale`` (square root of its
+        size); ``leverage`` (of standardised features); ``cook`` (Cook's distance).
     """
     from scipy.special import ndtri
 
@@ -511,14 +481,7 @@ def _entries(oof: pd.DataFrame) -> dict[str, dict[str, Any]]:
 
 
 def seed_table(found: list[pd.DataFrame]) -> pd.DataFrame:
-    """Return table 1 of the seed with ours beside it.
-
-    Returns
-    -------
-    DataFrame
-        ``predictor, kind, preparation``; ``accuracy`` and ``spread``: share predicted rightly, mean and
-        standard deviation over the folds; ``seeds``: the seed's share, NaN where it has none.
-    """
+    """Return table 1; ``accuracy`` and ``spread`` are over folds, ``seeds`` is the paper's accuracy."""
     if not found:  # the seed's split was not asked for
         return pd.DataFrame(columns=list(TABLE_1_COLUMNS))
     folds = pd.concat(found).groupby(["model", "preparation", "fold"], sort=True)["right"].mean()

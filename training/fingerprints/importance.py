@@ -32,18 +32,17 @@ def seed_shares(
     weights: NDArray[np.float64] | None = None,
     boosting: Boosting = "gradient-boosting",
 ) -> NDArray[np.float64]:
-    """Return the importances of the seed's regression from z-scores to the performance as it is.
+    """Return the importances of the seed's regression from z-scores to the performance.
 
     Parameters
     ----------
-    measured : Measured
     seed : int
         Breaks ties between splits.
     weights : ndarray of shape (n_rows,), optional
-        How often each row counts; rows that count 0 are left out.
+        How often each row counts.
     boosting : {"gradient-boosting", "xgboost"}
-        scikit-learn's, as in the paper, or the quick equivalent. Of equally good splits, common on few
-        machines, scikit-learn draws one and XGBoost takes the first column.
+        scikit-learn's, as in the paper, or the quick equivalent. Of equally good splits scikit-learn draws
+        one and XGBoost takes the first column.
 
     Returns
     -------
@@ -89,15 +88,7 @@ STILL = 1e-9
 
 
 def log_rates(x: Floats, known: NDArray[np.int64] | None = None) -> Floats:
-    """Return the logarithms of the rates; gaps become the median of the column over rows that are known.
-
-    Parameters
-    ----------
-    x : ndarray of shape (n_rows, n_columns)
-        Positive rates, NaN where there is none.
-    known : ndarray of int, optional
-        The rows that medians are taken from (the training part); all without.
-    """
+    """Return log rates (n_rows, n_columns); NaN becomes the column's median over the `known` rows."""
     logs = np.log(x)
     gaps = np.isnan(logs)
     if not gaps.any():
@@ -110,21 +101,10 @@ def log_rates(x: Floats, known: NDArray[np.int64] | None = None) -> Floats:
 
 
 def car_scores(measured: Measured, weights: Floats | None = None) -> Floats:
-    """Return the correlation-adjusted scores, signed: positive where a faster stressor goes with more speed.
+    """Return signed correlation-adjusted scores, shape (n_resamples, n_columns); positive: both faster.
 
-    Their squares are what each stressor explains.
-
-    Parameters
-    ----------
-    measured : Measured
-        One row per machine.
-    weights : ndarray of shape (n_resamples, n_rows), optional
-        How often each row counts in each resample; without, once and every row alike.
-
-    Returns
-    -------
-    ndarray of shape (n_resamples, n_columns)
-        0 where nothing correlates.
+    Their squares are what each stressor explains. `weights`, shape (n_resamples, n_rows), says how often each
+    row counts in each resample; None: one resample with every row once.
     """
     counts = np.ones((1, len(measured.y))) if weights is None else weights
     logs = log_rates(measured.x)
@@ -135,19 +115,9 @@ def car_scores(measured: Measured, weights: Floats | None = None) -> Floats:
 
 
 def correlations(measured: Measured, weights: Floats) -> Floats:
-    """Return how closely each column alone goes with the performance, without sign.
+    """Return absolute correlations of each column with the performance, shape (n_resamples, n_columns).
 
-    Parameters
-    ----------
-    measured : Measured
-        One row per machine.
-    weights : ndarray of shape (n_resamples, n_rows)
-        How often each row counts.
-
-    Returns
-    -------
-    ndarray of shape (n_resamples, n_columns)
-        0 where a column does not vary.
+    `weights`, shape (n_resamples, n_rows), says how often each row counts; 0 where a column does not vary.
     """
     logs, speed = log_rates(measured.x), measured.speed
     logs, speed = logs - logs.mean(axis=0), speed - speed.mean()
@@ -160,17 +130,7 @@ def correlations(measured: Measured, weights: Floats) -> Floats:
 
 
 def car_operator(logs: Floats) -> Floats:
-    """Return the matrix that turns standardised performances into scores, every row counting alike.
-
-    Parameters
-    ----------
-    logs : ndarray of shape (n_rows, n_columns)
-        Logarithms of the rates, without gaps.
-
-    Returns
-    -------
-    ndarray of shape (n_columns, n_rows)
-    """
+    """Return the matrix (n_columns, n_rows) that turns standardised performances into scores."""
     centred = logs - logs.mean(axis=0)
     spread = centred.std(axis=0)
     standard = centred / np.where(spread > STILL, spread, np.inf)
@@ -201,15 +161,7 @@ def _correlation(both: Floats, weights: Floats) -> Floats:
 
 
 def clusters(measured: Measured) -> list[list[int]]:
-    """Group columns that the machines cannot tell apart, in the order of their first columns.
-
-    They are grouped by correlation over machines (average linkage).
-
-    Returns
-    -------
-    list of lists of int
-        Every column is in one of them.
-    """
+    """Group columns that correlate over machines (average linkage), in the order of their first columns."""
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import squareform
 
@@ -240,15 +192,9 @@ HALVES = 2
 class HeldOut:
     """Errors on held-out CPU models.
 
-    Attributes
-    ----------
-    r2 : float
-        Of the logarithm of the performance; NaN where there are not two CPU models.
-    median_error : float
-        Median relative error.
-    growth : ndarray of shape (n_groups,)
-        By how much the mean squared error of the logarithm grows when the columns of a group are shuffled
-        together (permutation importance); never negative.
+    `r2` is of log performance, NaN where there are not two CPU models; `median_error` is relative; `growth`,
+    shape (n_groups,), is how much the mean squared log error grows when a group's columns are shuffled
+    together.
     """
 
     r2: float
@@ -265,18 +211,10 @@ def folds(cpus: NDArray[np.str_], number: int = FOLDS) -> Iterator[tuple[Rows, R
 
 
 def held_out(measured: Measured, groups: Sequence[Sequence[int]], seed: int) -> HeldOut:
-    """Predict each CPU model from the others, as it is and with groups of columns shuffled.
+    """Predict each CPU model from the others, as it is and with each group of columns shuffled.
 
     The regression is a forest of extremely randomised trees on logarithms: quick, and without assumptions
     about how stressors act together.
-
-    Parameters
-    ----------
-    measured : Measured
-        One row per machine.
-    groups : sequence of sequences of int
-        Columns to shuffle together.
-    seed : int
     """
     if len(np.unique(measured.cpus)) < 2:  # noqa: PLR2004 - one to learn from, one to predict
         return HeldOut(float("nan"), float("nan"), np.zeros(len(groups)))
@@ -300,23 +238,11 @@ def held_out(measured: Measured, groups: Sequence[Sequence[int]], seed: int) -> 
 
 
 def more_for(measured: Measured, reached: float, wanted: float, seed: int) -> float:
-    """Estimate how many times as many machines like these a regression needs for some R2 on other CPU models.
+    """Estimate how many times as many machines like these a regression needs to reach R2 `wanted`.
 
-    The unexplained part is taken to fall as a power of the number of CPU models, whose exponent is read off
-    folds that learn from half of them and from most of them.
-
-    Parameters
-    ----------
-    measured : Measured
-        One row per machine.
-    reached, wanted : float
-        R2; what `held_out` reached.
-    seed : int
-
-    Returns
-    -------
-    float
-        Infinite where half of the machines teach as much as most of them.
+    The unexplained part is taken to fall as a power of the number of CPU models; the exponent comes from
+    folds that learn from half of them and from most. Infinite where half of the machines teach as much as
+    most.
     """
     parts = min(FOLDS, len(np.unique(measured.cpus)))
     if parts <= HALVES:

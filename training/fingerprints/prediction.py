@@ -28,16 +28,9 @@ WIDTH = 0.01
 
 @dataclass(frozen=True)
 class Prediction:
-    """An application's predicted performance on one machine.
+    """An application's predicted performance on one machine, in the application's unit.
 
-    Attributes
-    ----------
-    application, metric, better, machine : str
-    value, low, high : float
-        In the application's unit; the interval is to hold the true value with probability ``confidence``.
-    confidence : float
-    reasons : tuple of str
-        Why it must not be relied upon; may be empty.
+    `low` and `high` hold the true value with probability `confidence`; `reasons`: why not to rely upon it.
     """
 
     application: str
@@ -68,21 +61,12 @@ class Predictor:
     """Four regressions on standardised logarithms of the rates, whose predictions are averaged.
 
     Support vector machines are smooth and can leave the range that they have seen; boosted trees follow
-    steps. To a kernel all scores are alike, and most have nothing to do with the application, so two of the
-    three are stretched by their correlation with it, once and twice. Beside the rates they see how each
-    stressor scales from one thread to all of them. Servers of a common CPU model are many near-copies, so a
-    server weighs one over the square root of their number.
+    steps. A kernel treats all scores alike, and most have nothing to do with the application, so two of the
+    three machines stretch them by their correlation with it, once and twice. Further columns are how each
+    stressor scales from one thread to all. A server of a CPU model with n servers weighs n ** -0.5.
 
-    Attributes
-    ----------
-    scaling : ndarray of shape (n_stressors, 2)
-        The columns of the stressors that ran on every thread and on one: ``(every, one)``.
-    mean, spread : ndarray of shape (n_columns + n_stressors,)
-        Of what was learned from; gaps take the mean.
-    centre, scale : float
-        Of the speeds.
-    members : tuple of Member
-        Fitted.
+    `scaling`, shape (n_stressors, 2), has the columns of stressors on every thread and on one; `mean` and
+    `spread`, shape (n_columns + n_stressors,), standardise the inputs, `centre` and `scale` the speeds.
     """
 
     scaling: Rows
@@ -104,14 +88,7 @@ class Predictor:
 
 
 def learn(measured: Measured, seed: int) -> Predictor:
-    """Fit a predictor.
-
-    Parameters
-    ----------
-    measured : Measured
-        One row per machine.
-    seed : int
-    """
+    """Fit a predictor to rows of one per machine."""
     logs, speed = log_rates(measured.x), measured.speed
     scaling = _scaling(measured.columns)
     described = _scaled(logs, scaling)
@@ -182,13 +159,7 @@ def _members(relevant: Floats, seed: int) -> Iterator[tuple[Floats, Any]]:
 
 
 def errors(measured: Measured, seed: int) -> Floats:
-    """Return predicted less true speed of each machine, its CPU model held out.
-
-    Raises
-    ------
-    InputError
-        If there is only one CPU model.
-    """
+    """Return predicted - true speed of each machine, CPU model held out; InputError for one CPU model."""
     if len(np.unique(measured.cpus)) < 2:  # noqa: PLR2004 - one to learn from, one to predict
         problem = f"machines of one CPU model ({measured.cpus[0]}) predict no other"
         raise InputError(problem, place=f'application "{measured.application}"')
@@ -213,7 +184,6 @@ def predict(
         Their rates, in the order of ``measured.columns``; NaN where a stressor did not run.
     confidence : float
         Of the interval, for example 0.9.
-    seed : int
 
     Raises
     ------
@@ -260,19 +230,7 @@ METRICS = ("within_tolerance", "mape", "median_error", "r2", "coverage")
 
 @dataclass(frozen=True)
 class Forecast:
-    """One application to predict by some entries.
-
-    Attributes
-    ----------
-    measured : Measured
-        One row per machine.
-    entries : tuple of str
-        ``ensemble`` (ours), ``forest`` (plain, on logarithms), ``seed`` (boosting on z-scores) or ``median``.
-    confidence : float
-        Of the intervals.
-    boosting : {"gradient-boosting", "xgboost"}
-    seed : int
-    """
+    """One application to predict by some of `ENTRIES`; `confidence` is of the intervals."""
 
     measured: Measured
     entries: tuple[str, ...]
@@ -284,11 +242,8 @@ class Forecast:
 def forecast(task: Forecast) -> pd.DataFrame:
     """Predict every machine from machines of other CPU models.
 
-    Returns
-    -------
-    DataFrame
-        ``application, entry, fold, machine, cpu_model, value, predicted, low, high``. The margin of the
-        interval of a fold comes from the errors of the other folds.
+    Returns ``application, entry, fold, machine, cpu_model, value, predicted, low, high``; the margin of a
+    fold's interval comes from the errors of the other folds.
     """
     measured = task.measured
     tables = []
@@ -356,22 +311,10 @@ ENTRIES: dict[str, Callable[[Forecast, Any, Any], Floats]] = {
 
 
 def entries(predictions: pd.DataFrame, tolerance: float) -> dict[str, Any]:
-    """Summarise predictions by entry.
+    """Summarise predictions of `forecast` by entry.
 
-    Every measure is computed per application and averaged over applications.
-
-    Parameters
-    ----------
-    predictions : DataFrame
-        Of `forecast`, for all applications.
-    tolerance : float
-        Relative error within which a prediction counts as right.
-
-    Returns
-    -------
-    dict
-        By entry: ``kind`` and per metric ``mean`` and ``std`` over the folds and ``pooled`` over all machines
-        (None where it cannot be computed). ``r2`` is of logarithms.
+    Every score is computed per application and averaged over applications: ``mean`` and ``std`` over the
+    folds and ``pooled`` over all machines, None where it cannot be computed. ``r2`` is of logarithms.
     """
     rows = _judged(predictions, tolerance)
     found = {}

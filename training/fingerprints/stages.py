@@ -51,18 +51,10 @@ COLUMNS = ("figure", "claim", "applications", "seed_says", "we_find", "verdict",
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the seed.
+    """A sentence of the seed on one application, or on two that are compared.
 
-    Attributes
-    ----------
-    figure : str
-    text : str
-    applications : tuple of str
-        One, or the two that are compared.
-    kind : {"leads", "memory", "differs"}
-        The stressors are among the most important; the first three are of memory (Mem or VM in table 1); the
-        two profiles differ (in those stressors, if any are named).
-    stressors : tuple of str
+    "leads": the `stressors` are among the most important; "memory": the first three are of memory (Mem or VM
+    in table 1); "differs": the two profiles differ (in those stressors, if any are named).
     """
 
     figure: str
@@ -107,20 +99,10 @@ def claims(
     params: Profiling,
     seed: int,
 ) -> pd.DataFrame:
-    """Hold the seed's claims against the data.
+    """Test the seed's claims on the data.
 
-    A claim is supported if it holds over resamples of the machines (the stressors are among the top five in
-    half of them; the first three are of memory in half of them) and the ranking can be trusted, or by the
-    test of two profiles.
-
-    Parameters
-    ----------
-    profiles : mapping of str to Profile
-        By application; claims about applications that are missing are left out.
-    seed_shares : mapping of str to ndarray of shape (n_columns,)
-        The importances of the seed's method.
-    params : Profiling
-    seed : int
+    A claim is supported if it holds in half of the resamples of the machines and the ranking can be trusted,
+    or by the test of two profiles. Claims about applications without a profile are left out.
 
     Returns
     -------
@@ -247,16 +229,7 @@ def _figures(name: str, rows: pd.DataFrame, tolerance: float) -> dict[str, Figur
 
 @dataclass(frozen=True)
 class Profiled:
-    """An application's profile by both methods.
-
-    Attributes
-    ----------
-    ours : Profile
-    seeds : ndarray of shape (n_columns,)
-        The shares of the seed's method.
-    seed_stability, our_stability : float
-        Mean overlap of the top five over the same resamples of the machines.
-    """
+    """An application's profile by both methods, and the overlaps of the top five over resamples."""
 
     ours: Profile
     seeds: NDArray[np.float64]
@@ -278,15 +251,11 @@ def profiled(measured: Measured, params: Profiling, seed: int) -> Profiled:
 
 
 def tables(found: list[Profiled]) -> dict[str, pd.DataFrame]:
-    """Put profiles into tables, by the name of their file.
+    """Return the stage's tables by the name of their file.
 
-    Returns
-    -------
-    dict
-        ``profiles`` (`Profile.features`, with ``seed_importance`` beside it), ``clusters``, ``categories``
-        (as in `Profile`), each with a column ``application`` first; ``trust``, one row per application:
-        ``metric, better, enough``, the fields of `Trust` (several in one cell are separated), and the overlap
-        of the top five over the same few resamples by both methods, ``seed_stability`` and ``our_stability``.
+    ``profiles`` (`Profile.features` with ``seed_importance``), ``clusters`` and ``categories`` (as in
+    `Profile`), each with a column ``application`` first; ``trust``, one row per application: ``metric,
+    better, enough``, the fields of `Trust`, ``seed_stability`` and ``our_stability``.
     """
     return {
         "profiles": _together(found, _features),

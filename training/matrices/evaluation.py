@@ -30,18 +30,7 @@ SERVED_COLUMNS = (*TOLD[:3], "fold", *TOLD[3:5], "status", *TOLD[5:])
 
 @dataclass(frozen=True)
 class Checked:
-    """Training runs with flags, and test runs without, all of them.
-
-    Attributes
-    ----------
-    fold : int
-    train : MatrixTables
-    test : MatrixTables
-        With the metrics of `train`, for the tree alone.
-    measured : MatrixTables
-        The same as measured, for who asks.
-    recipe : EngineRecipe
-    """
+    """Training runs with flags, and test runs without: with the metrics of `train`, and as measured."""
 
     fold: int
     train: MatrixTables
@@ -70,14 +59,10 @@ def served_and_validity(
 
 
 def answered(task: Checked) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Train on one part and answer about the rest.
+    """Train on one part and judge the rest.
 
-    Returns
-    -------
-    served : DataFrame
-        Of the rest as it was measured: served.parquet without ``status``.
-    rejected : DataFrame
-        ``run_id, fold, tree``: whether the validity tree rejects a run; no rows where there is no tree.
+    Returns served.parquet without ``status``, and ``run_id, fold, tree``: whether the validity tree rejects a
+    run, no rows where there is no tree.
     """
     from sklearn import config_context
 
@@ -166,16 +151,9 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Opponent:
-    """A score of pairs, and where it is cut.
+    """A score of pairs, by ``pair_id``, and its threshold (abnormal from here on).
 
-    Attributes
-    ----------
-    name : str
-    score : Series of float
-        By ``pair_id``.
-    threshold : float
-        Abnormal from here on: of all cuts the one with the highest balanced accuracy on the very pairs that
-        it is scored on, which can only help it.
+    The threshold has the highest balanced accuracy on the very pairs it is scored on, which can only help it.
     """
 
     name: str
@@ -184,18 +162,12 @@ class Opponent:
 
 
 def opponents(tables: MatrixTables, abnormal: pd.Series) -> list[Opponent]:
-    """Return the largest z-score over raw metrics, and the number of metrics beyond 3 sigma.
+    """Return the largest z-score over raw metrics, and the number of metrics beyond 3 sigma, for valid runs.
 
     The z-score of a metric is the difference of the means of both sides in standard deviations of the
-    baseline. As few runs tell little of a deviation, each opponent comes a second time with that of all
-    baselines of the workload type together, which sees the cases that are judged.
-
-    Parameters
-    ----------
-    tables : MatrixTables
-        Valid runs of the pairs.
-    abnormal : Series of bool
-        By ``pair_id``: the pairs to judge, and the truth.
+    baseline. As few runs say little of a deviation, each reference method comes a second time with that of
+    all baselines of the workload type together, which sees the cases that are judged. `abnormal` is the
+    truth, by ``pair_id``.
     """
     found = []
     for suffix, pooled in (("", False), (", pooled noise", True)):
@@ -310,21 +282,10 @@ Fitting = Callable[[list[EngineFit], str], list[Held]]
 
 @dataclass
 class Evaluation:
-    """What cells said of held-out test cases; a cell is fitted once, whoever asks.
+    """Answers of cells for held-out test cases; each cell is fitted once.
 
-    Parameters
-    ----------
-    examples : MatrixExamples
-    split : str
-        The name of how cases are divided.
-    parts : sequence of FoldPart
-        What is learned from and what is asked, by fold.
-    trials : int
-        Of every search.
-    seed : int
-    fit_all : callable
-    alarms : Alarms or None
-        What those that are tuned promise.
+    `parts` are the training and test parts, by fold; `trials` are of every search; `alarms` is the guarantee
+    of those that are tuned.
     """
 
     examples: MatrixExamples

@@ -27,30 +27,11 @@ Flags = NDArray[np.bool_]
 
 
 def dealt(pairs: pd.DataFrame, folds: int, seed: int) -> pd.Series:
-    """Deal test cases into folds, so that each fold has normal and abnormal pairs.
+    """Deal test cases into folds, so that each fold has normal and abnormal pairs; fewer folds where it must.
 
-    Those with most abnormal pairs come first. Each goes to the fold with the fewest test cases of its group,
-    then the fewest abnormal pairs, then the fewest pairs. Where a fold gets one kind of pairs only, there is
-    one fold less.
-
-    Parameters
-    ----------
-    pairs : DataFrame
-        ``workload, group, abnormal`` (bool), one row per pair.
-    folds : int
-        At most.
-    seed : int
-        For the order of test cases with as many abnormal pairs.
-
-    Returns
-    -------
-    Series of int
-        The fold, counted from 0, by workload.
-
-    Raises
-    ------
-    InputError
-        If not even two folds have both kinds.
+    Test cases with most abnormal pairs come first. Each goes to the fold with the fewest test cases of its
+    group, then the fewest abnormal pairs, then the fewest pairs. `pairs` has ``workload, group, abnormal``.
+    Returns the fold, from 0, by workload; InputError if not even two folds have both kinds.
     """
     cases = pairs.groupby("workload", sort=True).agg(
         group=("group", "first"), abnormal=("abnormal", "sum"), pairs=("abnormal", "size")
@@ -66,20 +47,9 @@ def dealt(pairs: pd.DataFrame, folds: int, seed: int) -> pd.Series:
 
 
 def dealt_pairs(pairs: pd.DataFrame, folds: int, seed: int) -> pd.Series:
-    """Deal pairs into folds with equal shares of abnormal ones, wherever their test cases' other pairs are.
+    """Deal pairs (``pair_id, abnormal``) into folds with equal shares of abnormal ones.
 
-    Parameters
-    ----------
-    pairs : DataFrame
-        ``pair_id, abnormal`` (bool).
-    folds : int
-        At most; fewer where there are not as many pairs of each kind.
-    seed : int
-
-    Returns
-    -------
-    Series of int
-        The fold, counted from 0, by ``pair_id``.
+    Returns the fold, from 0, by ``pair_id``; there are fewer folds where there are few pairs of a kind.
     """
     from sklearn.model_selection import StratifiedKFold
 
@@ -112,14 +82,12 @@ class MatrixExamples:
     Attributes
     ----------
     tables : MatrixTables
-        All runs, as `data.matrices.validity.MatrixDecisions.flagged` returns them.
+        All runs, flagged by `decisions`.
     pairs : DataFrame
         ``pair_id, workload, group, abnormal`` (bool), in the order of the runs: pairs whose valid runs can be
         judged, and whose target is labelled.
-    decisions : MatrixDecisions
-        What the rules say.
     measured : MatrixTables
-        As measured: what a person who asks would hand in.
+        As measured, like a request.
     digest : str
         SHA-256 of the files.
     """
@@ -132,13 +100,7 @@ class MatrixExamples:
 
     @classmethod
     def read(cls, interim: Path, processed: Path) -> MatrixExamples:
-        """Read what the stages ingest and validate wrote.
-
-        Raises
-        ------
-        InputError
-            If a file is missing or wrong, or no pair has a label.
-        """
+        """Read the output of ingest and validate; InputError if a file is wrong or no pair has a label."""
         tables, decisions = MatrixTables.read(interim), MatrixDecisions.read(processed)
         names = (interim / "matrices", interim / "metrics", processed / "valid", processed / "valid_metrics")
         # what the verdicts rest on
@@ -146,13 +108,7 @@ class MatrixExamples:
 
     @classmethod
     def of(cls, tables: MatrixTables, decisions: MatrixDecisions, digest: str) -> MatrixExamples:
-        """Flag the runs of `tables` by `decisions`.
-
-        Raises
-        ------
-        InputError
-            If no pair that can be judged has a label.
-        """
+        """Flag the runs of `tables` by `decisions`; InputError if no pair that can be judged has a label."""
         flagged = decisions.flagged(tables)
         pairs = _pairs(flagged.runs)
         if pairs.empty:
@@ -218,18 +174,10 @@ class Mistakes:
 
 @dataclass(frozen=True)
 class Held:
-    """What a cell said of one fold.
+    """A cell's answers for one fold.
 
-    Attributes
-    ----------
-    fold : int
-    pairs : DataFrame
-        ``pair_id, group_used, probability, threshold, judged`` (bool), of all pairs of the fold.
-    vectors : Mistakes
-    targets : Mistakes
-        Of the vectors of targets, which every form answers for.
-    seconds : float
-        That the search and the fit took, once cases were made of the tables.
+    `pairs` has ``pair_id, group_used, probability, threshold, judged`` (bool); `vectors` counts all vectors,
+    `targets` those of targets, which every form answers for; `seconds` are of search and fit.
     """
 
     fold: int
@@ -240,17 +188,7 @@ class Held:
 
 
 def row(found: Sequence[Held], abnormal: pd.Series, printed: Printed | None) -> dict[str, Any]:
-    """Return the columns of tables.parquet from ``folds`` on.
-
-    Parameters
-    ----------
-    found : sequence of Held
-        Of one cell, one per fold.
-    abnormal : Series of bool
-        By ``pair_id``.
-    printed : Printed or None
-        What the seed has.
-    """
+    """Return the columns of tables.parquet from ``folds`` on; `printed` is the seed's row."""
     vectors, targets = [held.vectors for held in found], [held.targets for held in found]
     pairs = [
         Mistakes.of(abnormal.loc[held.pairs["pair_id"]].to_numpy(bool), held.pairs["judged"].to_numpy(bool))
@@ -288,18 +226,7 @@ def total(counts: Sequence[Mistakes]) -> Mistakes:
 
 @dataclass(frozen=True)
 class FoldPart:
-    """A fold: what is learned from, and what is asked.
-
-    Attributes
-    ----------
-    fold : int
-    train : MatrixTables
-        All runs of the training test cases, with flags.
-    test : MatrixTables
-        Valid runs of the others, without flags.
-    truth : Series of bool
-        By ``run_id``: whether a run of `test` is abnormal.
-    """
+    """A fold: all training runs with flags, valid runs of the other test cases without, their truth."""
 
     fold: int
     train: MatrixTables
@@ -308,13 +235,9 @@ class FoldPart:
 
 
 def parts(examples: MatrixExamples, fold_of: pd.Series) -> list[FoldPart]:
-    """Divide by the fold of each test case, or of each pair; what has no pair to score is only trained on.
+    """Divide by the fold of each test case, or of each pair: ``fold_of.index.name`` says which.
 
-    Parameters
-    ----------
-    examples : MatrixExamples
-    fold_of : Series of int
-        By ``workload`` or ``pair_id``, which the index is named after.
+    Runs of pairs that cannot be scored are only trained on.
     """
     truth, found = examples.truth(), []
     for fold in sorted(fold_of.unique()):
@@ -325,20 +248,7 @@ def parts(examples: MatrixExamples, fold_of: pd.Series) -> list[FoldPart]:
 
 
 def parts_of_causes(examples: MatrixExamples, number: int, seed: int) -> list[FoldPart]:
-    """Divide so that what is asked has other causes, and is of other test cases, than what is learned from.
-
-    Parameters
-    ----------
-    examples : MatrixExamples
-    number : int
-        Of parts at most.
-    seed : int
-
-    Returns
-    -------
-    list of FoldPart
-        None where causes are not known, or too few.
-    """
+    """Split so that training and test share neither cause nor test case; empty without known causes."""
     pairs, truth = examples.pairs, examples.truth()
     known = causes(examples.tables)
     cause = np.array([known.get(pair, NONE) for pair in pairs["pair_id"]], object)
@@ -363,20 +273,7 @@ def _of_causes(examples: MatrixExamples, fold: int, apart: Apart, truth: pd.Seri
 
 @dataclass(frozen=True)
 class EngineFit:
-    """A cell to fit to a part's training runs, and to ask about its test runs.
-
-    Attributes
-    ----------
-    cell : Cell
-    part : FoldPart
-    trials : int
-        Of the search.
-    seed : int
-    fixed : mapping
-        Parameters that are not searched.
-    alarms : Alarms or None
-        What is to be promised of false alarms.
-    """
+    """A cell to fit to a part's training runs and to test on the others; `fixed` is not searched."""
 
     cell: Cell
     part: FoldPart

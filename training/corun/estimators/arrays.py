@@ -1,7 +1,10 @@
-"""Our estimator of impact as plain arrays: one co-run is answered in less than a millisecond.
+"""Our estimator of impact as plain arrays, which answer in less than a millisecond, and its Shapley values.
 
-To ask three ensembles through their libraries costs more than the walk down their trees: all trees stand in
-one array, and all go down a level at a time.
+All trees are in one array and are walked down together, one level at a time. The shares that features add to
+the impact are Shapley values (Shapley, "A value for n-person games", 1953) with the average co-run as the
+reference. In trees they are exact: the weight of a leaf depends only on how many features lead there from
+either side (Lundberg and others, "From local explanations to global understanding with explainable AI for
+trees", Nature Machine Intelligence 2020).
 """
 
 from __future__ import annotations
@@ -90,15 +93,9 @@ _TREES = {
 class ImpactArrays(Forest):
     """All trees of a fitted `ContentionRegressor`; a leaf's value is what it adds to log impact.
 
-    A row is looked at twice: as it is, then with gaps filled; trees of the forest look at the second half.
-
-    Attributes
-    ----------
-    fill : ndarray of shape (n_features,)
-    base : ndarray of shape ()
-        What all trees together start from.
-    gap : ndarray of bool, shape (n_nodes,)
-        Whether a gap counts as below.
+    Trees see each row twice: as it is, then with gaps replaced by `fill`, shape (n_features,), for the
+    forest. `base`, shape (), is added to all trees; `gap`, shape (n_nodes,), says whether a gap counts as
+    below.
     """
 
     fill: Floats
@@ -139,13 +136,7 @@ class ImpactArrays(Forest):
 
 
 class QuickContention(ContentionRegressor):
-    """A fitted `ContentionRegressor` that answers from arrays: at once for few rows, slowly for many.
-
-    Attributes
-    ----------
-    arrays_ : ImpactArrays
-        In place of its members.
-    """
+    """A fitted `ContentionRegressor` that answers from arrays: quick for few rows, slow for many."""
 
     arrays_: ImpactArrays
 
@@ -168,15 +159,8 @@ def write(path: Path, model: ContentionRegressor, stored: Path) -> None:
 def read(path: Path, stored: Path) -> QuickContention | None:
     """Read what `write` wrote, without pickle.
 
-    Returns
-    -------
-    QuickContention or None
-        None if there is no such file, or it is of another version or does not belong to the file `stored`.
-
-    Raises
-    ------
-    InputError
-        If there is no `stored`, or the file holds anything else; names the array.
+    None without such a file, or if it is of another version or does not belong to the file `stored`. Raises
+    InputError if there is no `stored`, or the file has other content; the error names the array.
     """
     if not path.is_file() or not belongs(path, VERSION, stored):
         return None
@@ -230,17 +214,10 @@ ORDERS = 6
 
 @dataclass(frozen=True)
 class Way:
-    """From the usual co-run to the one in question.
+    """From the average co-run `usual` to the one in question, `row`: both of shape (n_features,), with NaN.
 
-    Attributes
-    ----------
-    row, usual : ndarray of shape (n_features,)
-        May hold NaN.
-    owners : ndarray of int, shape (n_features,)
-        The thing that each feature belongs to, counted from 0.
-    things : int
-    named : Named
-        Who the one in question is, one row.
+    `owners`, shape (n_features,), is the number of the factor that each feature belongs to, from 0; `named`
+    has one row, the co-run in question.
     """
 
     row: Floats
@@ -261,16 +238,9 @@ class CorunEvidence:
 
 @dataclass(frozen=True)
 class LogShares:
-    """A log impact that is split.
+    """A log impact as a sum: ``usual + shares.sum() + own.share + others.share == impact``.
 
-    Attributes
-    ----------
-    usual, impact : float
-        Log impacts of the usual co-run, and of the one in question.
-    shares : ndarray of shape (n_things,)
-    own, others : CorunEvidence
-        What other co-runs of the task and of its co-runners showed. With `shares` they add up to
-        ``impact - usual``.
+    `own` and `others` are the evidence of other co-runs of the task, and of its co-runners.
     """
 
     usual: float

@@ -34,16 +34,9 @@ _LARGEST = 1000.0
 
 @dataclass(frozen=True)
 class Ranges:
-    """What classification predicts: ranges as wide as a share of a task's mean impact (seed 002, section 4).
+    """Classes of impacts: ranges as wide as a share of a task's mean impact (seed 002, section 4: 0.03).
 
-    Attributes
-    ----------
-    share : float
-        Of the mean impact of the task; the seed's is 0.03.
-    means : dict of str to float
-        By task, from training rows.
-    overall : float
-        The mean of all training rows, for a task that they lack.
+    `means` are of training rows, by task; `overall` stands for tasks without training rows.
     """
 
     share: float
@@ -68,16 +61,7 @@ class Ranges:
 
 @dataclass(frozen=True)
 class RangeModel:
-    """A classifier of ranges that answers with impacts.
-
-    Attributes
-    ----------
-    classifier : Any
-        Of the places in `classes`.
-    classes : ndarray of int
-        The ranges that training rows fell into, ascending.
-    ranges : Ranges
-    """
+    """A classifier of ranges that answers with impacts; `classes` are ranges of training rows, ascending."""
 
     classifier: Any
     classes: NDArray[np.int64]
@@ -98,28 +82,14 @@ class RangeModel:
 
 @dataclass(frozen=True)
 class ImpactTable:
-    """The table of features of co-runs, as the stage featurize wrote it.
-
-    Attributes
-    ----------
-    frame : DataFrame
-        The columns of `features.corun.rates.KEYS`, then the features.
-    digest : str
-        SHA-256 of the file.
-    """
+    """The table of features of co-runs as the stage featurize wrote it, and the SHA-256 of the file."""
 
     frame: pd.DataFrame
     digest: str
 
     @classmethod
     def read(cls, path: Path) -> ImpactTable:
-        """Read the table.
-
-        Raises
-        ------
-        InputError
-            If the file is missing or lacks a column.
-        """
+        """Read the table; InputError if the file is missing or lacks a column."""
         if not path.is_file():
             raise InputError("no such file; run featurize first", file=path)
         frame = pd.read_parquet(path)
@@ -178,10 +148,9 @@ class Learned:
         return np.asarray(np.exp(np.minimum(self.model.predict(x), np.log(_LARGEST))), np.float64)
 
     def right(self, rows: pd.DataFrame, predicted: Floats, tolerance: float) -> NDArray[np.bool_]:
-        """Return whether each row is predicted rightly, as the seed counts it.
+        """Return whether each row is predicted rightly, as seed 002 counts.
 
-        A regression is right within `tolerance` of the measured impact, a classification if the impact lies
-        in the predicted range.
+        A regression is right within `tolerance` of the measured impact, a classification in the right range.
         """
         measured = rows["impact"].to_numpy(np.float64)
         if isinstance(self.model, RangeModel):
@@ -194,18 +163,8 @@ class Learned:
 class ImpactRecipe:
     """How to fit a model of the catalogue.
 
-    Attributes
-    ----------
-    model : str
-    params : mapping
-        As its space gives them.
-    columns : tuple of str
-        The features that it sees.
-    share : float
-        The width of ranges, as a share of a task's mean impact.
-    seed : int
-    rates : tuple of str
-        Those of the features that are left out if ``params["rates"]`` is false.
+    `share` is the width of ranges as a share of a task's mean impact; `rates` are the features that are left
+    out where ``params["rates"]`` is false.
     """
 
     model: str
@@ -243,13 +202,9 @@ _REPEATS = 2
 def scores(rows: pd.DataFrame) -> dict[str, float]:
     """Score rows of oof.parquet.
 
-    Returns
-    -------
-    dict
-        ``within_tolerance``: the share predicted rightly
-        (`training.corun.estimators.fitting.Learned.right`); ``mape``, ``median_error``, ``p90_error``: mean,
-        median and 90th percentile of |predicted / measured - 1|; ``r2``; ``coverage``: the share of measured
-        impacts inside the interval; ``interval_width``: its mean width over the predicted impact.
+    ``within_tolerance``: the share predicted rightly (`Learned.right`); ``mape, median_error, p90_error``: of
+    |predicted / measured - 1|; ``r2``; ``coverage``: the share of measured impacts inside the interval;
+    ``interval_width``: its mean width over the predicted impact.
     """
     measured, predicted = rows["measured"].to_numpy(np.float64), rows["predicted"].to_numpy(np.float64)
     error = np.abs(predicted / measured - 1)
@@ -286,8 +241,7 @@ def log_width(rows: pd.DataFrame, confidence: float) -> float:
 def with_intervals(rows: pd.DataFrame, confidence: float) -> pd.DataFrame:
     """Add ``low`` and ``high`` to one model's rows in one design.
 
-    The width of a fold's intervals comes from the residuals of the other folds, so that its coverage is
-    measured on rows that had no say in it.
+    The width of a fold's intervals comes from the residuals of the other folds.
     """
     parts = []
     for fold, own in rows.groupby("fold", sort=True):
@@ -298,7 +252,7 @@ def with_intervals(rows: pd.DataFrame, confidence: float) -> pd.DataFrame:
 
 
 def repeatability(pairs: pd.DataFrame, solo: pd.Series, tolerance: float) -> dict[str, Any]:
-    """Say how well the measurement repeats itself, which bounds every accuracy.
+    """Return how well repeated measurements agree, which bounds every accuracy.
 
     Parameters
     ----------
@@ -312,10 +266,9 @@ def repeatability(pairs: pd.DataFrame, solo: pd.Series, tolerance: float) -> dic
     Returns
     -------
     dict
-        ``repeated`` co-runs, and of one repetition as the prediction of the median of the others:
-        ``within_tolerance, mape, p90_error``, and ``same_range``, the share that falls into the same range;
-        None where nothing was repeated. ``solo_spread``: the median over tasks of the standard deviation of
-        solo times as a share of their mean.
+        ``repeated`` co-runs; of one repetition as the prediction of the median of the others
+        ``within_tolerance, mape, p90_error`` and ``same_range``, None where nothing was repeated;
+        ``solo_spread``: median over tasks of the coefficient of variation of solo times.
     """
     alone = solo.groupby(level=[0, 1])
     spread = (alone.std(ddof=1) / alone.mean()).dropna()

@@ -41,40 +41,19 @@ DIGITS = 9
 
 @dataclass(frozen=True)
 class NamedDrivers:
-    """The drivers of some pairs.
-
-    Attributes
-    ----------
-    metric : ndarray of int, shape (n_pairs, n)
-        Places of metrics, the largest contribution first.
-    contribution : ndarray of shape (n_pairs, n)
-        Its share of what the log-odds of abnormal fall without all of them.
-    """
+    """The drivers of some pairs: columns of metrics and contributions, shape (n_pairs, n), largest first."""
 
     metric: Whole
     contribution: Floats
 
 
 def drivers(removal: Removal, odds_of: Odds, n: int) -> Iterator[tuple[slice, NamedDrivers]]:
-    """Find the `n` metrics, `MOST` at most, without whose differences the log-odds of abnormal fall most.
+    """Yield, slice by slice of the pairs, the `n` metrics (at most `MOST`) that drive the log-odds.
 
-    One after the other is taken, that which lets them fall most once those before it are gone: the target's
-    runs are moved so that the metric's middle is the baseline's. The engine is asked as it is, through form,
-    projection and classifier. Of metrics that let them fall as far, that which differs most by its noise is
-    taken. What is lost without all of them is shared among them by Shapley's value, so that contributions add
-    up to it.
-
-    Parameters
-    ----------
-    removal : Removal
-    odds_of : callable
-        What the engine says of rows of the form, of some pairs.
-    n : int
-
-    Yields
-    ------
-    slice, NamedDrivers
-        Some pairs, in their order.
+    Metrics are taken greedily: the one without which the log-odds fall most once those before it are gone; of
+    equals the one that differs most by its noise. A metric is removed by moving the target's runs so that its
+    middle is the baseline's. The loss without all of them is shared by Shapley's value. `odds_of` returns the
+    engine's log-odds for rows of the form.
     """
     pairs, metrics = removal.sizes.shape
     n, tried = min(n, MOST, metrics), min(TRIED, metrics)
@@ -167,18 +146,17 @@ class Scheme:
     form : str
         A name in `features.matrices.forms.FORMS`; section 4.5.
     prune : bool
-        Whether runs flagged invalid are left out of training; section 4.1. If not, they carry the label of
-        their matrix, as in the seed.
+        Whether runs flagged invalid are left out of training (section 4.1); else they have their matrix's
+        label.
     grouping : "none", "given" or "automatic"
-        Section 4.3. Given groups have classifiers of their own; automatic ones only say what is noisy where.
+        Section 4.3. Given groups have their own classifiers; automatic ones only estimate noise.
     components : int or None
-        The projection has at most so many components, searched; None: no projection. Section 4.2.
+        The most components of the projection; None: no projection. Section 4.2.
     balance : bool
-        Whether cost ratio, resampling rate and threshold are searched, and what a group's own classifier
-        counts; section 4.4. If not, errors cost the same and the threshold is one half.
+        Whether cost ratio, resampling rate, threshold and the weight of a group's own classifier are searched
+        (section 4.4); else errors cost the same and the threshold is one half.
     tuned : bool
-        Whether the classifier's own parameters are searched too, and whether it gets the projection at all;
-        beyond the seed.
+        Whether the classifier's own parameters, and whether to project, are searched; beyond the seed.
     """
 
     metrics: str
@@ -202,18 +180,14 @@ class Engine:
 
     Attributes
     ----------
-    scheme : Scheme
     model : str
-        A name in `training.matrices.engine.models.CATALOGUE`. Those of `PAIRED` see pairs of runs side by
-        side, whatever the scheme's form is.
-    trials : int
-        Of the search.
-    seed : int
+        A name in `training.matrices.engine.models.CATALOGUE`. Those of `PAIRED` see pairs of runs as one row,
+        whatever the scheme's form is.
     fixed : mapping
         Parameters that are not searched: ``components, sampler, rate, cost_ratio, share`` or the
-        classifier's own.
+        classifier's.
     alarms : Alarms or None
-        What is to be promised of false alarms.
+        The guarantee on false alarms.
     """
 
     scheme: Scheme
@@ -224,12 +198,9 @@ class Engine:
     alarms: Alarms | None = None
 
     def fit(self, tables: MatrixTables) -> FittedEngine:
-        """Learn from `tables`, whose flags are the labels; everything is tuned inside them.
+        """Fit to `tables`, whose flags are the labels; everything is tuned inside them.
 
-        Raises
-        ------
-        InputError
-            If the runs that are left are all normal, or all abnormal, or a name is unknown.
+        Raises InputError if the remaining runs are all normal or all abnormal, or a name is unknown.
         """
         return self.learned(self.prepared(self.shape.of(tables)))
 
@@ -279,10 +250,9 @@ class Engine:
 
 @dataclass(frozen=True)
 class MatrixDriver:
-    """A metric that drove a verdict: medians of both sides, NaN where not measured, and what it contributed.
+    """A metric that drove a verdict; medians of both sides are NaN where it was not measured.
 
-    Contributions add up to what the log-odds of abnormal fall once the target's runs are moved so that the
-    middles of all drivers are the baseline's; see `training.matrices.engine.engine`.
+    Contributions add up to the fall of the log-odds of abnormal without the differences of all drivers.
     """
 
     metric: str
@@ -308,20 +278,7 @@ TOLD = tuple(ToldPair.__dataclass_fields__)[:-1]
 
 @dataclass(frozen=True)
 class FittedEngine:
-    """An engine that answers.
-
-    Attributes
-    ----------
-    scheme : Scheme
-    model : str
-    form : str
-    known : Known
-    grouping : Grouping
-    projection : Projection
-    judges : Judges
-    found : Chosen
-        What the search chose.
-    """
+    """An engine that answers; `found` is the outcome of the search."""
 
     scheme: Scheme
     model: str
@@ -343,12 +300,7 @@ class FittedEngine:
         return self.found.pairs.threshold
 
     def judged(self, tables: MatrixTables) -> pd.DataFrame:
-        """Judge every pair that has a baseline and a target.
-
-        Parameters
-        ----------
-        tables : MatrixTables
-            With `metrics`; runs that are known to be invalid should not be there.
+        """Judge every pair with a baseline and a target; `tables` need `metrics`, and only valid runs.
 
         Returns
         -------
@@ -382,13 +334,9 @@ class FittedEngine:
         return [(*of_pair, one, self.threshold, one >= self.threshold) for of_pair, one in told]
 
     def vectors(self, tables: MatrixTables) -> pd.DataFrame:
-        """Judge every vector that the form makes, as the seed counts.
+        """Judge every vector that the form makes, as the seed counts; of pairs in one row, every target run.
 
-        Returns
-        -------
-        DataFrame
-            ``run_id, pair_id, workload, group, side, probability, threshold, abnormal``; of pairs in one row,
-            every target run takes its pair's.
+        Returns ``run_id, pair_id, workload, group, side, probability, threshold, abnormal``.
         """
         return self._vectors(tables, *self._answered(tables))
 
@@ -460,18 +408,9 @@ class FittedEngine:
             yield tuple(MatrixDriver(*one) for one in told)
 
     def drivers(self, tables: MatrixTables, pair_id: str, n: int = 5) -> pd.DataFrame:
-        """Name the `n` metrics that moved the verdict of one pair most towards abnormal.
+        """Return the `n` drivers of one pair: ``metric, baseline, target`` (medians), ``contribution``.
 
-        Returns
-        -------
-        DataFrame
-            ``metric, baseline, target, contribution``: medians of both sides, and its share of what the
-            log-odds of abnormal fall without all `n`; see `training.matrices.engine.engine`.
-
-        Raises
-        ------
-        InputError
-            If there is no such pair with a baseline and a target.
+        Raises InputError if there is no such pair with a baseline and a target.
         """
         one = tables.of_runs((tables.runs["pair_id"] == pair_id).to_numpy(bool))
         if set(one.runs["side"]) != set(SIDES):

@@ -33,16 +33,9 @@ MANHATTAN = 1
 
 
 class Nearest:
-    """Neighbours that count the more the nearer they are, as scikit-learn's ``weights="distance"``.
+    """`k` neighbours weighted by inverse distance (`p`: 1 Manhattan, 2 Euclidean).
 
-    scikit-learn's own takes longer to check a few rows than to find what is near them.
-
-    Parameters
-    ----------
-    k : int
-        Neighbours.
-    p : 1 or 2
-        The power of the distance.
+    scikit-learn's own takes longer to check a few rows than to find their neighbours.
     """
 
     def __init__(self, k: int, p: int) -> None:
