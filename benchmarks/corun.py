@@ -21,8 +21,8 @@ from features.corun.rates import Placed, Solo, vectors
 from training.corun.estimators.arrays import ImpactArrays
 from training.corun.estimators.fitting import ImpactRecipe, ImpactTable, Learned
 from training.corun.estimators.models import CATALOGUE
-from training.corun.evaluate import ESSENTIAL
 from training.corun.placement import Room, best, pairwise
+from training.corun.stages import ESSENTIAL
 
 EVENTS = (*ESSENTIAL, *(f"event-{number}" for number in range(22)))
 TASKS, MILLION = 28, 1_000_000

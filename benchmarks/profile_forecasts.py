@@ -10,7 +10,7 @@ from benchmarks.fingerprints import JOBS, REFERENCE, present, table
 from benchmarks.table import SEED, Table, busy, load
 from data.fingerprints.params import Profiling
 from data.parallel import Compute, side_by_side
-from training.fingerprints.forecasts import Forecast, by_application, forecast
+from training.fingerprints.prediction import Forecast, by_application, forecast
 
 WANTED = 0.8
 COLUMNS = {

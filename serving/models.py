@@ -63,22 +63,20 @@ class Served(Generic[Model]):
 
 
 def loaded(name: Callable[[], str], uri: Address, read: Callable[[Located], T]) -> T:
-    """Read a model, or what is to be known of it.
+    """Read a model, or its card.
 
     Parameters
     ----------
     name : callable
         Returns the registered name whose champion is meant where `uri` is None.
     uri : str or Version or None
-        A directory with ``model.skops`` and ``card.json``, or ``models:/name@alias`` or
-        ``models:/name/version`` of the registry, or a version that was found there.
-    read : callable
+        A directory with ``model.skops`` and ``card.json``, ``models:/name@alias`` or
+        ``models:/name/version``.
 
     Raises
     ------
     InputError
-        If there is no such model, or it cannot be read; without a champion it names the command which makes
-        one.
+        If there is no such model, or it cannot be read; without a champion it names the command to make one.
     """
     try:
         with located(name, uri) as found:
@@ -90,16 +88,9 @@ def loaded(name: Callable[[], str], uri: Address, read: Callable[[Located], T]) 
 
 @dataclass(frozen=True)
 class Source(Generic[Model]):
-    """Where models of a kind are found, and how they are read.
+    """How models of a kind are found and read.
 
-    Attributes
-    ----------
-    name : callable
-        Returns the name under which they are registered.
-    read, card : callable
-        Read a model, or only its card, from a directory.
-    called : str
-        What of a card names its model.
+    `name` returns their registered name; `called` is the attribute of the card that names the model.
     """
 
     name: Callable[[], str]

@@ -72,7 +72,7 @@ def matrices(times: int) -> Lesson:
     from data.params import load
     from data.paths import Places
     from training.matrices.engine.engine import FULL, Engine
-    from training.matrices.examples import MatrixExamples
+    from training.matrices.fitting import MatrixExamples
     from training.matrices.schemes import candidates
 
     places, how = Places("matrices"), load(Matrices).section.evaluate

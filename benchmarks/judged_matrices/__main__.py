@@ -24,11 +24,9 @@ from serving.matrices.body import answer_matrices
 from serving.matrices.judge import judge
 from serving.matrices.schemas import MatricesRequest, Matrix, Pair
 from serving.models import ModelRef, Served
-from training.matrices.engine.drivers import Odds
-from training.matrices.engine.engine import FULL, Engine
+from training.matrices.engine.engine import FULL, Engine, Odds
 from training.matrices.engine.stored import EngineRecipe, TrainedEngine
-from training.matrices.examples import MatrixExamples, dealt
-from training.matrices.fitting import FoldPart, parts
+from training.matrices.fitting import FoldPart, MatrixExamples, dealt, parts
 from training.matrices.schemes import Cell
 
 SHIPPED = Path("data/raw/matrices")

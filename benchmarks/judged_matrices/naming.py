@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from benchmarks.table import SEED
 from data.matrices.tables import MatrixTables
 from features.matrices.removal import Removal
-from training.matrices.engine.drivers import Odds, drivers
-from training.matrices.engine.engine import FittedEngine
+from training.matrices.engine.engine import FittedEngine, Odds, drivers
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.intp]

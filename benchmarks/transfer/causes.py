@@ -23,8 +23,7 @@ from training.evaluation.metrics import Scores, scores
 from training.matrices.engine.engine import FULL, Engine
 from training.matrices.engine.judges import Alarms
 from training.matrices.engine.shape import pruned
-from training.matrices.examples import MatrixExamples
-from training.matrices.fitting import FoldPart, parts_of_causes
+from training.matrices.fitting import FoldPart, MatrixExamples, parts_of_causes
 
 #: Of whole causes, two each.
 FOLDS = 5

@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.fingerprints import REFERENCE, table
 from benchmarks.transfer.row import TransferRow
 from data.fingerprints.params import Profiling
-from training.fingerprints.forecasts import Forecast, by_application, forecast
+from training.fingerprints.prediction import Forecast, by_application, forecast
 
 DATA = "sparecores"
 JUDGES = {"ensemble": "ours", "forest": "plain forest"}

@@ -179,7 +179,7 @@ def residual_chart(name: str, residuals: pd.DataFrame, what: str) -> Chart | Non
     Parameters
     ----------
     residuals : DataFrame
-        As `training.corun.evaluate.residuals` gives them.
+        As `training.corun.stages.residuals` gives them.
     what : str
         Which model, for the title.
 

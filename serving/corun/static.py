@@ -20,8 +20,8 @@ from serving.corun.schemas import (
     StaticPrediction,
 )
 from serving.http.schemas import finite
+from training.corun.estimators.arrays import CorunEvidence, LogShares, Way, split
 from training.corun.estimators.fitting import Learned, named_of
-from training.corun.estimators.splitting import CorunEvidence, LogShares, Way, split
 from training.estimators.answering import model_answering, require_finite
 
 

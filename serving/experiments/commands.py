@@ -28,7 +28,7 @@ def diff(
 ) -> int:
     """Say what differs: knobs, data, scores on the same unseen cases, and verdicts that flipped."""
     from serving.answering import form_of
-    from serving.experiments.command import give_difference
+    from serving.experiments.diff import give_difference
 
     form = form_of("json" if as_json else shown, output, ("text", "html", "json"))
     return give_difference(before, after, form, output)

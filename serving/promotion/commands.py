@@ -25,14 +25,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print what was done as JSO
 
 
 def add(app: typer.Typer, judging: Mapping[str, Any]) -> None:
-    """Add the commands to the command line.
-
-    Parameters
-    ----------
-    app : Typer
-    judging : mapping
-        The options of ``perfjudge judge`` that families have.
-    """
+    """Add the commands to `app`; `judging` has the options of ``perfjudge judge`` of the families."""
     for command in (promote, rollback, taking(judging)(trace), taking(judging)(shadow)):
         app.command()(command)
 

@@ -30,24 +30,10 @@ class Decided:
 
 
 def promote(name: str, version: str, because: str, by: str | None = None) -> Decided:
-    """Make a version champion.
+    """Make a version champion; `by` is the user by default.
 
-    Parameters
-    ----------
-    name : str
-        The registered name.
-    version : str
-        Its number.
-    because : str
-        Why, for those who come later.
-    by : str, optional
-        Who decides; by default the user.
-
-    Raises
-    ------
-    InputError
-        If there is no such version, it is champion already, it cannot be loaded or answers no question,
-        nothing is said for it, or somebody else has made another one champion meanwhile.
+    Raises InputError if there is no such version, it is champion already, it cannot be loaded or does not
+    answer, no reason is given, or another version has become champion meanwhile.
     """
     door_of(name)
     settled(name)
@@ -60,18 +46,7 @@ def promote(name: str, version: str, because: str, by: str | None = None) -> Dec
 
 
 def rollback(name: str, because: str, by: str | None = None) -> Decided:
-    """Make the champion of before champion again.
-
-    Parameters
-    ----------
-    name, because, by
-        As of `promote`.
-
-    Raises
-    ------
-    InputError
-        If there was none, and as `promote` does.
-    """
+    """Make the previous champion champion again; InputError if there was none, and as `promote`."""
     door_of(name)
     settled(name)
     champion = version_of(name, CHAMPION)

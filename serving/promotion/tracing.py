@@ -33,16 +33,7 @@ _NAMED = (
 
 @dataclass(frozen=True)
 class GivenAnswer:
-    """An answer, and who gave it.
-
-    Attributes
-    ----------
-    name, version : str
-    shown : {"json", "xml", "junit", "markdown", "table"}
-    content : bytes
-    model : mapping
-        All that an answer in JSON says of the model.
-    """
+    """An answer, its form (`shown`), and its model; `model` is that entry of a JSON answer."""
 
     name: str
     version: str
@@ -57,13 +48,7 @@ class GivenAnswer:
 
     @classmethod
     def read(cls, path: Path) -> GivenAnswer:
-        """Read an answer.
-
-        Raises
-        ------
-        InputError
-            If the file cannot be read, or names no registered version.
-        """
+        """Read an answer; InputError if the file cannot be read or names no registered version."""
         try:
             content = path.read_bytes()
         except OSError as exc:
@@ -105,15 +90,7 @@ TOLD = 10
 
 @dataclass(frozen=True)
 class Again:
-    """Both answers, held against each other.
-
-    Attributes
-    ----------
-    values : int
-        How many numbers and words the first one has.
-    differences : tuple of str
-        Where they are not the same, and what stands there.
-    """
+    """Numbers and words of an answer, and the `differences` of a second one: where, and both values."""
 
     values: int
     differences: tuple[str, ...]
@@ -130,20 +107,11 @@ class Again:
 
 
 def again(given: GivenAnswer, source: Path, options: Mapping[str, Any]) -> Again:
-    """Judge a source by the version that gave an answer, in the way in which the answer was asked for.
+    """Judge a source again by the version that gave an answer, with the same options.
 
-    Parameters
-    ----------
-    given : GivenAnswer
-    source : Path
-        The body of the request, or what ``perfjudge judge`` was given.
-    options : mapping
-        With which it was judged; what the answer says itself need not be given.
-
-    Raises
-    ------
-    InputError
-        If the source cannot be judged, or the version cannot be loaded.
+    `source` is the body of the request or the input of ``perfjudge judge``; options that the answer itself
+    states need not be given. Raises InputError if the source cannot be judged, or the version cannot be
+    loaded.
     """
     door, known = door_of(given.name), {**_said(given), **options}
     found, refused = [], list[Exception]()
@@ -280,28 +248,11 @@ _SOME = 12
 def trace(
     of: str, version: str | None, source: Path | None, options: Mapping[str, Any], *, as_json: bool
 ) -> tuple[str, bool]:
-    """Tell where a version comes from, and judge a source by it again.
+    """Describe the origin of a version, and judge a source by it again.
 
-    Parameters
-    ----------
-    of : str
-        A file with an answer; or the registered name, where there is a `version`.
-    version : str or None
-    source : Path or None
-        What was judged.
-    options : mapping
-        As of `serving.promotion.tracing.again`.
-    as_json : bool
-
-    Returns
-    -------
-    tuple of str and bool
-        What is told, and whether all is as it was.
-
-    Raises
-    ------
-    InputError
-        If there is no such answer or version, or the source cannot be judged.
+    `of` is a file with an answer, or with `version` a registered name; `options` as of `again`. Returns the
+    text, and whether files and answers are equal. Raises InputError without such an answer or version, or if
+    the source cannot be judged.
     """
     if version is not None:
         if source is not None:

@@ -12,7 +12,7 @@ import yaml
 from dvc.repo import Repo
 
 from data.comparisons.tables import ComparisonTables
-from serving.experiments import command
+from serving.experiments import diff
 from tests.families import small_family
 from tests.system.browsing import faults
 from training.comparisons.evaluate import evaluate
@@ -109,11 +109,11 @@ def turned(root):
 
 @pytest.fixture
 def told(project, monkeypatch, tmp_path):
-    monkeypatch.setattr(command, "project_root", lambda: project)
+    monkeypatch.setattr(diff, "project_root", lambda: project)
 
     def told(before, after, shown="json"):
         output = tmp_path / "told"
-        assert command.give_difference(before, after, shown, output) == 0
+        assert diff.give_difference(before, after, shown, output) == 0
         return json.loads(output.read_text()) if shown == "json" else output.read_text()
 
     return told
@@ -207,7 +207,7 @@ def test_figures_are_compared_where_the_cache_lost_predictions(told):
 
 def clone_of(project, directory, monkeypatch):
     subprocess.run(["git", "clone", "--quiet", project, directory], check=True)
-    monkeypatch.setattr(command, "project_root", lambda: directory)
+    monkeypatch.setattr(diff, "project_root", lambda: directory)
     return directory
 
 
@@ -271,6 +271,6 @@ def test_a_remote_is_named_as_the_place_of_missing_files(told, project, tmp_path
     ],
 )
 def test_a_state_that_is_none_is_refused_in_one_line(told, name, problem):
-    with pytest.raises(command.InputError, match=problem) as refused:
+    with pytest.raises(diff.InputError, match=problem) as refused:
         told(name, "workspace")
     assert "\n" not in str(refused.value)

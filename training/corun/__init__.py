@@ -16,7 +16,7 @@ def _train() -> None:
 
 
 def _evaluate() -> None:
-    from training.corun.evaluate import evaluate_stage
+    from training.corun.stages import evaluate_stage
 
     evaluate_stage()
 

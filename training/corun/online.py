@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from data.corun.tables import SAMPLE_DTYPES
 from features.corun.rates import CORUN
-from training.corun.estimators.scores import accuracy
+from training.corun.estimators.fitting import accuracy
 from training.corun.splits import DESIGNS
 from training.estimators.answering import model_answering, require_finite
 
@@ -28,18 +28,11 @@ KEYS = [*CORUN, "repetition"]
 
 @dataclass(frozen=True)
 class SampledRuns:
-    """What the first seconds of runs say, and how they went on.
+    """Rates of the first seconds of runs, and of whole runs, as logarithms.
 
-    Attributes
-    ----------
-    runs : DataFrame
-        The columns of `RUN`, a row per run.
-    events : tuple of str, length n_events
-    start : ndarray of shape (n_runs, n_events, 3)
-        Of each event the logarithm of its mean rate over the sampled seconds, of its rate in their last
-        half, and of the rate of the last interval.
-    final : ndarray of shape (n_runs, n_events)
-        The logarithm of its mean rate over the whole run: its value at completion per second.
+    `runs` has the columns of `RUN`. `start`, shape (n_runs, n_events, 3), is the rate over the sampled
+    seconds, over their last half and over the last interval; `final`, shape (n_runs, n_events), the rate over
+    the run.
     """
 
     runs: pd.DataFrame
@@ -49,15 +42,7 @@ class SampledRuns:
 
     @classmethod
     def of(cls, samples: pd.DataFrame, seconds: float) -> SampledRuns:
-        """Look at the samples up to `seconds` of each run.
-
-        Parameters
-        ----------
-        samples : DataFrame
-            The table of samples; runs shorter than `seconds` are looked at whole.
-        seconds : float
-            At least the first interval is looked at.
-        """
+        """Take the samples up to `seconds` of each run, at least its first interval."""
         events = tuple(name for name in samples.columns if name not in SAMPLE_DTYPES)
         ordered = samples.sort_values([*RUN, "t_seconds"])
         counts = np.nan_to_num(ordered[list(events)].to_numpy(np.float64))
@@ -92,13 +77,7 @@ def _log(rates: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class RatioSpread:
-    """How impact ratios of training co-runs were spread: what stands in for events that nobody counted.
-
-    Attributes
-    ----------
-    mean : ndarray of shape (n_events,)
-    covariance : ndarray of shape (n_events, n_events)
-    """
+    """Mean (n_events,) and covariance of training co-runs' impact ratios, to fill missing events."""
 
     mean: Floats
     covariance: Floats
@@ -120,10 +99,10 @@ class RatioSpread:
         return np.where(known, ratios, expected)
 
     def swapped(self, ratios: Floats, known: NDArray[np.bool_]) -> float:
-        """Return the logarithm of the odds that the two runs are swapped, from the ratios that are `known`.
+        """Return the log-odds that the two runs are swapped, from the ratios that are `known`.
 
-        Swapped, all ratios have the other sign: how likely are they and their opposites under the normal
-        distribution of the training co-runs (linear discriminant analysis with one covariance)?
+        Swapped, all ratios change their sign: linear discriminant analysis with the covariance of training
+        co-runs.
         """
         own = self.covariance[np.ix_(known, known)]
         ridge = 1e-3 * max(float(np.trace(own)) / len(own), 1e-12) * np.eye(len(own))
@@ -134,14 +113,8 @@ class RatioSpread:
 class OnlineModel:
     """The two stages.
 
-    Attributes
-    ----------
-    events : tuple of str, length n_events
-    coefficients : ndarray of shape (n_events, 4)
-        Stage one, a linear model per event: intercept and weights of the three rates (equations 2 and 3).
-    second : Any
-        Stage two, from impact ratios (equation 4) to log impact (equation 5).
-    changes : RatioSpread
+    `coefficients`, shape (n_events, 4), is stage one, a linear model per event: intercept and weights of the
+    three rates (equations 2 and 3); `second` is stage two, from impact ratios to log impact (4 and 5).
     """
 
     events: tuple[str, ...]
@@ -154,13 +127,7 @@ class OnlineModel:
         return _completed(self.coefficients, start)
 
     def impacts(self, ratios: Floats) -> Floats:
-        """Return the impacts of event ratios, on the scale of logarithms, shape (n_rows, n_events).
-
-        Raises
-        ------
-        ModelError
-            If one is not a finite number above 0.
-        """
+        """Return impacts of log event ratios (n_rows, n_events); ModelError unless finite and positive."""
         name = type(self.second).__name__
         with model_answering(name):
             found = np.asarray(np.exp(self.second.predict(ratios)), np.float64)
@@ -168,13 +135,7 @@ class OnlineModel:
         return found
 
     def predict(self, solo: Floats, corun: Floats) -> Floats:
-        """Return impacts.
-
-        Parameters
-        ----------
-        solo, corun : ndarray of shape (n_rows, n_events, 3)
-            `SampledRuns.start` of each task alone and beside others.
-        """
+        """Return impacts from `SampledRuns.start` of each task alone and beside others."""
         ratios = self.completed(corun) - self.completed(solo)
         return self.impacts(ratios)
 
@@ -184,17 +145,7 @@ def _completed(coefficients: Floats, start: Floats) -> Floats:
 
 
 def fitted(sampled: SampledRuns, pairs: pd.DataFrame, seconds: Iterable[Any]) -> list[OnlineModel]:
-    """Fit stage one, and on it each stage two.
-
-    Parameters
-    ----------
-    sampled : SampledRuns
-        Training runs.
-    pairs : DataFrame
-        Which runs of it belong together, and their impacts; see `paired`.
-    seconds : iterable
-        Unfitted regressions for stage two.
-    """
+    """Fit stage one to the runs of `pairs` (see `paired`), then each regression of `seconds`."""
     used = np.union1d(pairs["solo"], pairs["corun"])
     coefficients = np.array(
         [
@@ -224,18 +175,8 @@ def _stage_one(start: Floats, final: Floats, shrinkage: float = 1e-3) -> Floats:
 def paired(runs: pd.DataFrame, instances: pd.DataFrame) -> pd.DataFrame:
     """Pair every sampled co-run with the first sampled solo run of its task on the same machine.
 
-    Parameters
-    ----------
-    runs : DataFrame
-        `SampledRuns.runs`.
-    instances : DataFrame
-        Of `features.corun.rates.instances`: the impact of each task beside its co-runners.
-
-    Returns
-    -------
-    DataFrame
-        ``solo, corun``: rows of `SampledRuns.runs`, the task alone, and beside others; ``impact``: co-run
-        seconds / median solo seconds; ``families`` of all tasks involved, joined by ``+``.
+    Returns a DataFrame with ``solo, corun`` (rows of `runs`), ``impact`` (co-run seconds / median solo
+    seconds) and the ``families`` of all tasks involved, joined by ``+``.
     """
     numbered = runs.assign(corun=np.arange(len(runs)))
     solo = numbered[numbered["phase"] == "solo"].drop_duplicates(["machine", "task"])
@@ -247,13 +188,7 @@ def paired(runs: pd.DataFrame, instances: pd.DataFrame) -> pd.DataFrame:
 
 
 def ratios(samples: pd.DataFrame, instances: pd.DataFrame, seconds: float) -> pd.DataFrame:
-    """Return by how much the first seconds of co-runs differ from those of the task alone.
-
-    Returns
-    -------
-    DataFrame
-        Columns of `KEYS`, then per event log(rate + 1) of the co-run less that of the solo run.
-    """
+    """Return `KEYS`, then per event log(rate + 1) of the co-run's first seconds less that of the solo run."""
     sampled = SampledRuns.of(samples, seconds)
     pairs = paired(sampled.runs, instances)
     changed = sampled.start[pairs["corun"], :, 0] - sampled.start[pairs["solo"], :, 0]
@@ -295,13 +230,7 @@ class AskedSamples:
 
 
 def judged(asked: AskedSamples) -> pd.DataFrame:
-    """Predict held-out co-runs.
-
-    Returns
-    -------
-    DataFrame
-        ``task, corunners, machine, repetition, model, measured, predicted, design, fold, seconds``.
-    """
+    """Predict held-out co-runs: ``*KEYS, model, measured, predicted, design, fold, seconds``."""
     sampled, unseen = asked.sampled, asked.unseen
     solo, corun = unseen["solo"], unseen["corun"]
     keys = sampled.runs.iloc[corun][KEYS].reset_index(drop=True)
@@ -318,13 +247,7 @@ def judged(asked: AskedSamples) -> pd.DataFrame:
 
 
 def by_seconds(predictions: pd.DataFrame, tolerance: float) -> pd.DataFrame:
-    """Say how accurate the online model is after so many seconds of samples.
-
-    Returns
-    -------
-    DataFrame
-        ``seconds, design, model, within_tolerance, spread`` (of it, over the folds)``, mape, r2``.
-    """
+    """Return the accuracy by seconds of samples, design and model; ``spread`` is over folds."""
     rows = []
     for (seconds, design, model), own in predictions.groupby(["seconds", "design", "model"], sort=True):
         error = np.abs(own["predicted"] / own["measured"] - 1)

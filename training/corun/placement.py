@@ -30,14 +30,8 @@ _GAIN = 1e-12
 class Placement:
     """Tasks on machines.
 
-    Attributes
-    ----------
-    groups : tuple of tuple of int
-        The tasks on each machine, by number; machines that stay empty are left out.
-    total : float
-        The slow-down summed over all tasks: 0 where none slows another down.
-    exact : bool
-        Whether no placement can have a smaller total.
+    `groups` are task numbers per machine, without empty machines; `total` is the slow-down (impact - 1)
+    summed over tasks; `exact` says that no placement has a smaller total.
     """
 
     groups: tuple[Group, ...]
@@ -47,25 +41,13 @@ class Placement:
 
 @dataclass(frozen=True)
 class Room:
-    """Machines to fill.
-
-    Attributes
-    ----------
-    machines, slots : int
-        How many there are, and how many tasks one takes.
-    """
+    """Machines to fill, and the number of tasks that each takes."""
 
     machines: int
     slots: int
 
     def require(self, tasks: int) -> None:
-        """Check that so many tasks find room.
-
-        Raises
-        ------
-        InputError
-            If they don't, or there is no machine or slot.
-        """
+        """Check that `tasks` tasks find room; InputError if not, or if there is no machine or slot."""
         if self.machines < 1 or self.slots < 1:
             raise InputError(f"machines={self.machines}, slots={self.slots}: expected at least 1 of each")
         if tasks > self.machines * self.slots:
@@ -76,13 +58,7 @@ class Room:
 
 
 def pairwise(slowdown: Floats) -> Cost:
-    """Return the cost of groups whose co-runners' slow-downs add up.
-
-    Parameters
-    ----------
-    slowdown : ndarray of shape (n_tasks, n_tasks)
-        ``slowdown[i, j]``: impact - 1 of task i beside task j.
-    """
+    """Return the cost of groups whose slow-downs add up; [i, j] is impact - 1 of task i beside task j."""
     both = slowdown + slowdown.T
 
     def cost(groups: list[Group]) -> Floats:
@@ -97,10 +73,10 @@ def best(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placement:
     Parameters
     ----------
     tasks : int
-        How many; they are numbered from 0.
+        They are numbered from 0.
     room : Room
     cost : callable
-        The summed slow-down of each of a list of groups. A task alone has none.
+        Summed slow-down of each of a list of groups; a task alone has none.
     seed : int
         For the starts of the local search.
 

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
+Floats = NDArray[np.float64]
+
 #: Natures closer than this mean square of logarithms, or than so many times their noise, are of one phase.
 _SAME, _TIMES = 0.01, 9.0
 #: Of neighbours, a share that surely lies within one phase.
@@ -19,15 +21,7 @@ _WITHIN = 0.3
 
 @dataclass(frozen=True)
 class Returned:
-    """How often a phase was seen again.
-
-    Attributes
-    ----------
-    stretches : int
-        Blocks in a row that are of one phase.
-    times : int
-        How many of them are like an earlier one.
-    """
+    """How many `stretches` of one phase a run has, and how many of them resemble an earlier one (`times`)."""
 
     stretches: int
     times: int
@@ -65,16 +59,10 @@ _LEAST = 1e-3
 
 @dataclass(frozen=True)
 class WorkCourse:
-    """How a run went on.
+    """The progress of a run.
 
-    Attributes
-    ----------
-    ends : ndarray of shape (n_intervals,)
-        The end of each interval, in seconds since the start.
-    work : ndarray of shape (n_intervals,)
-        Of each interval, such as instructions retired.
-    nature : ndarray of shape (n_intervals, n_events)
-        What else was counted, such as cycles and cache misses, which tells phases from each other.
+    `ends`, shape (n_intervals,), are seconds since the start; `work`, same shape, such as instructions
+    retired; `nature`, shape (n_intervals, n_events), other counts, which distinguish phases.
     """
 
     ends: Floats
@@ -103,12 +91,7 @@ class WorkCourse:
         return np.asarray(np.interp(work, done, _from_zero(self.ends)))
 
     def natures(self, edges: Floats) -> Floats:
-        """Return the logarithms of the rate of work, and of events per work, between `edges` in seconds.
-
-        Returns
-        -------
-        ndarray of shape (n_edges - 1, 1 + n_events)
-        """
+        """Return log rate of work, then log events per work, shape (n_edges - 1, 1 + n_events)."""
         counts = np.column_stack([self.work, self.nature])
         sums = np.column_stack(
             [np.interp(edges, _from_zero(self.ends), _from_zero(one.cumsum())) for one in counts.T]
@@ -125,16 +108,9 @@ class WorkCourse:
 class AlignedRuns:
     """A task alone and beside others, up to the same work.
 
-    Attributes
-    ----------
-    solo, corun : ndarray of shape (n_blocks,)
-        Seconds that the same blocks of work took alone, and together.
-    natures : ndarray of shape (n_blocks + n_rest, n_kinds)
-        What the blocks were like alone: those that were seen together, then the rest.
-    rest : ndarray of shape (n_rest,)
-        Seconds alone of the blocks that nobody has seen together yet; none where the run alone ends there.
-    whole : bool
-        Whether nothing is unknown beyond them.
+    `solo` and `corun`, shape (n_blocks,), are seconds of the same blocks of work; `rest`, shape (n_rest,),
+    solo seconds of blocks not yet seen together; `natures` describes all blocks, the seen ones first; `whole`
+    says that nothing is unknown beyond them.
     """
 
     solo: Floats
@@ -150,16 +126,10 @@ class AlignedRuns:
 
 
 def beside(solo: WorkCourse, corun: WorkCourse, *, whole: bool, ended: bool = False) -> AlignedRuns:
-    """Lay two runs beside each other by work.
+    """Align two runs of a task by work.
 
-    Parameters
-    ----------
-    solo, corun : WorkCourse
-        The same task alone and beside others; its total work is above 0.
-    whole : bool
-        Whether the run alone is all of the task's work, not only its beginning.
-    ended : bool
-        Whether that together has ended, too.
+    `whole`: the solo run is all of the task's work, not only its beginning; `ended`: the co-run has ended,
+    too.
     """
     both = ended or (whole and abs(corun.total / solo.total - 1) < SAME)
     common = min(solo.total, corun.total)
@@ -198,35 +168,28 @@ def _from_zero(values: Floats) -> Floats:
     return np.concatenate([[0.0], values])
 
 
-Floats = NDArray[np.float64]
-
-
 @dataclass(frozen=True)
 class SlowdownPrior:
-    """Which sizes are believed in, before anything is seen; found on simulated runs (`benchmarks.progress`).
+    """The prior of slow-downs; found on simulated runs (`benchmarks.progress`).
 
     Attributes
     ----------
     scales : tuple of float
-        Of slow-downs, as logarithms; each is believed in `shrinkage` times as much as the next.
-    shrinkage : float
+        Log slow-downs; each is `shrinkage` times as likely as the one before.
     mean, common, own : float
-        The mean slow-down, the deviation that all blocks have in common, and that of blocks of one nature, in
-        scales.
+        Mean slow-down, standard deviation shared by all blocks, and of blocks of one phase, in scales.
     alike : tuple of float
-        Root mean square difference of the logarithms of rates below which natures count as alike.
-    neighbours : tuple of float
-        Shares of the variance of `own` that neighbours in time have in common, and not those of one nature.
-    lengths : tuple of float
-        For how long neighbours have it, as a share of the run.
+        RMS difference of log rates below which phases count as alike.
+    neighbours, lengths : tuple of float
+        Share of the variance of `own` that neighbours in time have in common, over which share of the run.
     again : float
-        How alike blocks are of which nothing is known.
+        Correlation of blocks that nothing is known of.
     longer : tuple of float
-        How much longer the whole run is than what was seen of it, where the run alone is only a beginning.
+        Length of the whole run over that seen, where the solo run is only a beginning.
     new, returning : float
-        The odds that what is unknown is new, not what was seen again: each phase that came back divides them.
+        Odds that the unknown rest is new; each phase that came back divides them by `returning`.
     blurred : float
-        How much noise of natures is added to `alike`, as a multiple of what was found.
+        Noise of phases that is added to `alike`, as a multiple of the measured one.
     """
 
     scales: tuple[float, ...] = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
@@ -261,15 +224,7 @@ _MEDIAN = 0.455
 
 @dataclass(frozen=True)
 class Guesses:
-    """The impact of the whole run, under one belief each.
-
-    Attributes
-    ----------
-    weights : ndarray of shape (n_guesses,)
-        The logarithm of how much each is believed in.
-    means, variances : ndarray of shape (n_guesses,)
-        Of the logarithm of the impact.
-    """
+    """Mixture of normal distributions of log impact, shape (n_guesses,); `weights` are logarithms."""
 
     weights: Floats
     means: Floats
@@ -387,12 +342,7 @@ WRONG, _ANYWHERE = 0.1, 1.0
 
 @dataclass(frozen=True)
 class ImpactBelief:
-    """Normal distributions of the logarithm of an impact, and how much each is believed in.
-
-    Attributes
-    ----------
-    weights, means, deviations : ndarray of shape (n_guesses,)
-    """
+    """Mixture of normal distributions of a log impact; weights, means, deviations of shape (n_guesses,)."""
 
     weights: Floats
     means: Floats
@@ -416,10 +366,7 @@ class ImpactBelief:
         return ImpactBelief(weights, means, deviations)
 
     def with_opinion(self, mean: float, deviation: float) -> ImpactBelief:
-        """Return what is believed after an independent opinion, itself a normal distribution.
-
-        It is worth nothing with a chance of `WRONG`: one far from all that is believed sways nothing.
-        """
+        """Return the posterior after an independent normal opinion, worthless with probability `WRONG`."""
         both = self.deviations**2 + deviation**2
         likely = np.exp(-0.5 * (self.means - mean) ** 2 / both) / np.sqrt(2 * np.pi * both)
         swayed = (1 - WRONG) * self.weights * likely
@@ -458,17 +405,7 @@ NATURE = (
 
 @dataclass(frozen=True)
 class ProgressKind:
-    """What progress is told by.
-
-    Attributes
-    ----------
-    event : str
-    hides : ImpactBelief or None
-        What the event does not show of a slow-down, on the scale of log impact: of cycles that more of them
-        are needed for the same work, of time on a processor that its clock is slower, too. None: nothing.
-    says : str
-        That in a sentence; empty where nothing is hidden.
-    """
+    """An event that measures progress; `hides` is the slow-down it does not show, `says` that in words."""
 
     event: str
     hides: ImpactBelief | None = None

@@ -14,7 +14,7 @@ from data.corun.tables import AND
 from data.params import Params, load
 from data.paths import Places
 from data.tables.documents import written
-from training.corun.estimators.scores import accuracy, ranked
+from training.corun.estimators.fitting import accuracy, ranked
 from training.corun.splits import main_design
 from training.corun.stored import ImpactCard, TrainedImpact, TrainedOnline
 from training.evaluation.figures import predicted_measured

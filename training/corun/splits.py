@@ -18,15 +18,7 @@ Divided = list[tuple[Rows, Rows]]
 
 @dataclass(frozen=True)
 class Design:
-    """A way to divide.
-
-    Attributes
-    ----------
-    name, scheme : str
-        For files, and for people.
-    divide : callable
-        ``divide(table, folds, seed)`` gives training and test rows of each fold.
-    """
+    """A way to divide: ``divide(table, folds, seed)`` gives training and test rows of each fold."""
 
     name: str
     scheme: str
@@ -92,16 +84,7 @@ DESIGNS = {
 
 @dataclass(frozen=True)
 class DesignPart:
-    """One division into training and test rows.
-
-    Attributes
-    ----------
-    design : str
-        Of `DESIGNS`.
-    fold : int
-        Counted from 0; -1 is all rows, for the model that is served.
-    train, test : ndarray of int
-    """
+    """Training and test rows of one fold of a design; fold -1 is all rows, for the served model."""
 
     design: str
     fold: int
@@ -115,14 +98,9 @@ class DesignPart:
 
 
 def possible(table: pd.DataFrame, wanted: tuple[str, ...], folds: int, seed: int) -> dict[str, Divided]:
-    """Divide by each wanted design that the table allows.
+    """Divide by each wanted design that the table allows; InputError if it allows none.
 
-    A design is left out where there is too little to hold out: one machine, or fewer families than folds ask.
-
-    Raises
-    ------
-    InputError
-        If none is possible.
+    A design needs enough to hold out: two machines, or two families per fold.
     """
     divided = {name: DESIGNS[name].divide(table, folds, seed) for name in wanted}
     if table["machine"].nunique() < 2:  # noqa: PLR2004 - no other machine

@@ -1,9 +1,10 @@
-"""The family ``corun`` in the training package: its stages tune and train."""
+"""The stages tune, train and evaluate of the family ``corun``."""
 
 from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,17 +16,30 @@ from data.corun.params import Corun, TuneImpact
 from data.corun.tables import CorunTables
 from data.corun.validity import CorunDecisions
 from data.errors import InputError
-from data.parallel import side_by_side
+from data.parallel import Compute, side_by_side
 from data.params import Params, load
 from data.tables.documents import written
-from features.corun.rates import PLACES
-from training.corun.estimators import scores as impact_scores
-from training.corun.estimators.fitting import ImpactRecipe, ImpactTable
-from training.corun.estimators.models import CATALOGUE
-from training.corun.online import SampledRuns, fitted, paired, second
-from training.corun.splits import DesignPart, inner, parts
+from data.tables.files import replacing, write_json
+from features.corun.rates import CORUN, MOST, OTHERS, OWN, PLACES
+from training.corun.estimators import fitting as impact_scores
+from training.corun.estimators.fitting import ImpactRecipe, ImpactTable, Learned, accuracy
+from training.corun.estimators.models import CATALOGUE, PREPARATIONS
+from training.corun.online import KEYS as ONLINE_KEYS
+from training.corun.online import (
+    AskedSamples,
+    SampledRuns,
+    by_seconds,
+    fitted,
+    judged,
+    paired,
+    ratios,
+    second,
+)
+from training.corun.splits import DESIGNS, DesignPart, inner, main_design, parts
 from training.corun.stored import ImpactCard, KnownTasks, OnlineCard, TrainedImpact, TrainedOnline
 from training.estimators.catalogue import suggested
+from training.evaluation.figures import of_predictions
+from training.evaluation.metrics import DIGITS
 from training.evaluation.search import (
     Found,
     Search,
@@ -34,6 +48,7 @@ from training.evaluation.search import (
     drawn,
     read_tuned,
     require_known,
+    require_parts,
     slowest_first,
     write_found,
 )
@@ -42,6 +57,7 @@ if TYPE_CHECKING:
     from optuna import Trial
 
 Floats = NDArray[np.float64]
+
 FEATURES = PLACES.processed / "features.parquet"
 #: Trials at random before a search learns from them.
 STARTUP = 4
@@ -51,18 +67,7 @@ _SLOWEST = ("contention", "xgboost-ranges", "xgboost", "random-forest")
 
 @dataclass(frozen=True)
 class ImpactTask:
-    """One search: a model on the training rows of a part.
-
-    Attributes
-    ----------
-    part : DesignPart
-        Inner folds hold out what its design holds out.
-    recipe : ImpactRecipe
-        Without parameters.
-    rows : DataFrame
-        The part's training rows.
-    how : TuneImpact
-    """
+    """One search: a model on a part's training rows; inner folds follow the part's design."""
 
     part: DesignPart
     recipe: ImpactRecipe
@@ -115,10 +120,7 @@ def _error(recipe: ImpactRecipe, train: pd.DataFrame, test: pd.DataFrame) -> Flo
 def searches(table: ImpactTable, section: Corun, seed: int) -> list[ImpactTask]:
     """Return one search per part and model; classifications only where table 1 needs them.
 
-    Raises
-    ------
-    InputError
-        If params.yaml names an unknown model, or no design is possible.
+    Raises InputError if params.yaml names an unknown model, or no design is possible.
     """
     require_known(section.tune.models, CATALOGUE, "corun.tune")
     trained_on = [
@@ -223,3 +225,345 @@ def _oof() -> pd.DataFrame:
     if not path.is_file():
         raise InputError("no such file; run evaluate first", file=path)
     return pd.read_parquet(path)
+
+
+_REGRESSION = {
+    "Regression": (0.8765, 0.7099, 0.8642),
+    "SVM": (0.9815, 0.9012, 0.9691),
+    "Random forest": (0.9938, 0.9668, 0.9877),
+}
+_CLASSIFICATION = {
+    "Regression": (0.8704, 0.8148, 0.8359),
+    "Naive Bayes": (0.7020, 0.6689, 0.6821),
+    "SVM": (0.8606, 0.7815, 0.7616),
+    "Random forest": (0.9205, 0.8477, 0.9404),
+}
+#: Of new tasks (d&n).
+ONLINE = {"Regression": 0.5641, "SVM": 0.8718, "Random forest": 0.8718}
+
+#: By predictor, kind and preparation.
+TABLE_1 = {
+    (predictor, kind, preparation): share
+    for kind, rows in (("regression", _REGRESSION), ("classification", _CLASSIFICATION))
+    for predictor, shares in rows.items()
+    for preparation, share in zip(("d&n", "n-d", "n-n"), shares, strict=True)
+}
+
+
+def row_of(title: str) -> str:
+    """Return the row of table 1 that a model of the catalogue belongs to: linear and logistic share one."""
+    return "Regression" if title in ("Linear regression", "Logistic regression") else title
+
+
+#: The features that the seed calls essential, in the order of their importance there.
+ESSENTIAL = (
+    "instructions",
+    "bus-cycles",
+    "LLC-loads",
+    "L1-dcache-loads",
+    "dTLB-loads",
+    "branch-instructions",
+    "branch-loads",
+    "context-switches",
+)
+#: How often a feature is shuffled, and in how many rows.
+SHUFFLES, PERMUTED = 5, 500
+
+
+@dataclass(frozen=True)
+class ExplainedFold:
+    """How a fold is fitted, and its training and test rows."""
+
+    recipe: ImpactRecipe
+    train: pd.DataFrame
+    test: pd.DataFrame
+
+    def errors(self) -> Floats:
+        """Return the relative errors of the test rows."""
+        return _errors(self.recipe.fit(self.train), self.test)
+
+
+def permuted(fold: ExplainedFold, seed: int) -> pd.DataFrame:
+    """Return the growth of the mean relative error of test rows when a feature is shuffled.
+
+    Columns: ``feature, rise, spread`` (mean and standard deviation over the shuffles), largest rise first. At
+    most `PERMUTED` rows are used.
+    """
+    generator = np.random.default_rng(seed)
+    model, rows = fold.recipe.fit(fold.train), fold.test
+    if len(rows) > PERMUTED:
+        rows = rows.iloc[np.sort(generator.choice(len(rows), PERMUTED, replace=False))]
+    before = _errors(model, rows).mean()
+    repeated = pd.concat([rows] * SHUFFLES, ignore_index=True)
+    found = []
+    for name in model.columns:
+        values = rows[name].to_numpy()
+        shuffled = np.concatenate([generator.permutation(values) for _ in range(SHUFFLES)])
+        rises = (
+            _errors(model, repeated.assign(**{name: shuffled})).reshape(SHUFFLES, -1).mean(axis=1) - before
+        )
+        found.append({"feature": name, "rise": float(rises.mean()), "spread": float(rises.std())})
+    return pd.DataFrame(found).sort_values(["rise", "feature"], ascending=[False, True], ignore_index=True)
+
+
+def removed(folds: Sequence[ExplainedFold], unseen: pd.DataFrame, compute: Compute) -> pd.DataFrame:
+    """Return the accuracy without each of the seed's essential features, pooled over the folds.
+
+    `unseen` has ``measured, predicted`` with all features. Columns: ``without`` (empty: with all),
+    ``measured`` (whether the rows have that event), ``within_tolerance, mape``.
+    """
+    errors = np.abs(unseen["predicted"].to_numpy(np.float64) / unseen["measured"].to_numpy(np.float64) - 1)
+    share, columns = folds[0].recipe.share, folds[0].recipe.columns
+    found: list[dict[str, Any]] = [{"without": "", "measured": True, **accuracy(errors, share)}]
+    for event in ESSENTIAL:
+        gone = {f"{prefix}{event}" for prefix in (OWN, OTHERS, MOST)}
+        kept = tuple(name for name in columns if name not in gone)
+        row: dict[str, Any] = {"without": event, "measured": len(kept) < len(columns)}
+        if row["measured"]:
+            lacking = [replace(fold, recipe=replace(fold.recipe, columns=kept)) for fold in folds]
+            again = side_by_side(ExplainedFold.errors, lacking, compute, f"corun without {event}")
+            row |= accuracy(np.concatenate(again), share)
+        found.append(row)
+    return pd.DataFrame(found, columns=["without", "measured", "within_tolerance", "mape"])
+
+
+def residuals(predictions: pd.DataFrame, features: Floats) -> pd.DataFrame:
+    """Return the data of the four residual plots of seed 002, figures 4 and 5.
+
+    Parameters
+    ----------
+    predictions : DataFrame
+        One model's rows of oof.parquet in one design.
+    features : ndarray of shape (n_rows, n_features)
+        The vectors of the same rows, for their leverage.
+
+    Returns
+    -------
+    DataFrame
+        ``task, corunners, machine``; ``fitted, residual``; ``standardised`` (over its standard deviation and
+        sqrt(1 - leverage)); ``theoretical`` (normal quantile at its rank); ``scale`` (square root of its
+        size); ``leverage`` (of standardised features); ``cook`` (Cook's distance).
+    """
+    from scipy.special import ndtri
+
+    fitted = predictions["predicted"].to_numpy(np.float64)
+    left = predictions["measured"].to_numpy(np.float64) - fitted
+    leverage, rank = _leverage(features)
+    spread = float(np.std(left)) or 1.0
+    standardised = left / (spread * np.sqrt(np.maximum(1 - leverage, 1e-9)))
+    order = np.argsort(np.argsort(standardised, kind="stable"), kind="stable")
+    return (
+        predictions[CORUN]
+        .reset_index(drop=True)
+        .assign(
+            fitted=fitted,
+            residual=left,
+            standardised=standardised,
+            theoretical=ndtri((order + 0.5) / len(left)),
+            scale=np.sqrt(np.abs(standardised)),
+            leverage=leverage,
+            cook=standardised**2 * leverage / (rank * np.maximum(1 - leverage, 1e-9)),
+        )
+    )
+
+
+def _leverage(features: Floats) -> tuple[Floats, int]:
+    """Return the diagonal of the hat matrix with an intercept, and its rank."""
+    filled = np.where(np.isnan(features), np.nanmedian(features, axis=0), features)
+    centred = filled - filled.mean(axis=0)
+    spread = centred.std(axis=0)
+    standard = np.column_stack([np.ones(len(centred)), centred[:, spread > 0] / spread[spread > 0]])
+    left, values, _ = np.linalg.svd(standard, full_matrices=False)
+    kept = values > values[0] * 1e-10
+    return np.asarray((left[:, kept] ** 2).sum(axis=1)), int(kept.sum())
+
+
+def _errors(model: Learned, rows: pd.DataFrame) -> Floats:
+    return np.asarray(np.abs(model.predict(rows) / rows["impact"].to_numpy(np.float64) - 1))
+
+
+TABLE_1_COLUMNS = ("predictor", "kind", "preparation", "accuracy", "spread", "seeds")
+ONLINE_COLUMNS = (*ONLINE_KEYS, "model", "measured", "predicted", "design", "fold", "seconds")
+RESIDUAL_COLUMNS = (
+    *(*CORUN, "fitted", "residual", "standardised", "theoretical", "scale"),
+    *("leverage", "cook"),
+)
+
+
+@dataclass(frozen=True)
+class ModelOfPart(ExplainedFold):
+    """A model to fit to a part's training rows, and to ask about its test rows."""
+
+    part: DesignPart
+    preparation: str = ""
+
+
+def predicted(cell: ModelOfPart) -> pd.DataFrame:
+    """Return what a model says of the test rows of `cell`, as rows of oof.parquet."""
+    fitted = cell.recipe.fit(cell.train)
+    impacts = fitted.predict(cell.test)
+    return cell.test[CORUN].assign(
+        design=cell.part.design,
+        fold=cell.part.fold,
+        model=cell.recipe.model,
+        kind=CATALOGUE[cell.recipe.model].kind,
+        preparation=cell.preparation,
+        measured=cell.test["impact"],
+        predicted=impacts,
+        right=fitted.right(cell.test, impacts, cell.recipe.share),
+    )
+
+
+def evaluate_stage() -> None:
+    """Stage evaluate: all models on held-out rows of every design, table 1, what the champion rests on."""
+    knobs, table = load(Corun), ImpactTable.read(FEATURES)
+    cells = _cells(table, knobs)
+    oof = _with_intervals(side_by_side(predicted, cells, knobs.compute, "evaluate corun"), knobs.section)
+    _write("oof", oof)
+    prepared = [
+        _as_prepared(cell, table.rates, how)
+        for cell in cells
+        for how in PREPARATIONS
+        if cell.part.design == "random" and CATALOGUE[cell.recipe.model].prepared
+    ]
+    table_1 = seed_table(side_by_side(predicted, prepared, knobs.compute, "table 1 of corun"))
+    _write("table1", table_1)
+    entries = _entries(oof)
+    main = main_design(tuple(entries))
+    champion = impact_scores.best(entries[main])
+    rows = oof[(oof["design"] == main) & (oof["model"] == champion)]
+    own = [cell for cell in cells if (cell.part.design, cell.recipe.model) == (main, champion)]
+    _explain(table, own, rows, knobs)
+    kept = kept_tables()
+    metrics = _metrics(table, kept, knobs, entries)
+    cells = table_1.round(6).astype({"seeds": object}).where(table_1.notna(), None).to_dict("records")
+    online = _online(table, kept.samples, knobs)
+    content = {**metrics, "table_1": cells, "champion": champion, "online": online}
+    write_json(PLACES.metrics, content)
+    asked = oof[oof["design"] == main].rename(columns={"model": "entry"}).assign(unit="impact")
+    of_predictions(content, main, "mape", asked).write(PLACES)
+
+
+def _cells(table: ImpactTable, knobs: Params[Corun]) -> list[ModelOfPart]:
+    tuned, rows = read_tuned(PLACES.tuned, Tuned), table.frame
+    parts = [part for part in divisions(table, knobs.section, knobs.seed) if part.fold >= 0]
+    require_parts(PLACES.tuned, tuned, [part.name for part in parts])
+    return [
+        ModelOfPart(
+            recipe_of(table, name, knobs.section, knobs.seed, found.params),
+            rows.iloc[part.train],
+            rows.iloc[part.test],
+            part,
+        )
+        for part in parts
+        for name, found in tuned[part.name].items()
+    ]
+
+
+def _as_prepared(cell: ModelOfPart, rates: tuple[str, ...], how: str) -> ModelOfPart:
+    """Return the cell with the preparation `how`, on the rates alone as in equation 1."""
+    params = {**cell.recipe.params, "preparation": how}
+    return replace(cell, recipe=replace(cell.recipe, params=params, columns=rates), preparation=how)
+
+
+def _with_intervals(found: list[pd.DataFrame], section: Corun) -> pd.DataFrame:
+    models = pd.concat(found, ignore_index=True).groupby(["design", "model"], sort=True)
+    confidence = section.evaluate.confidence
+    told = [impact_scores.with_intervals(own, confidence) for _, own in models]
+    return pd.concat(told, ignore_index=True)
+
+
+def _entries(oof: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    return {
+        str(design): {str(name): impact_scores.summary(own) for name, own in rows.groupby("model", sort=True)}
+        for design, rows in oof.groupby("design", sort=True)
+    }
+
+
+def seed_table(found: list[pd.DataFrame]) -> pd.DataFrame:
+    """Return table 1; ``accuracy`` and ``spread`` are over folds, ``seeds`` is the paper's accuracy."""
+    if not found:  # the seed's split was not asked for
+        return pd.DataFrame(columns=list(TABLE_1_COLUMNS))
+    folds = pd.concat(found).groupby(["model", "preparation", "fold"], sort=True)["right"].mean()
+    ours = folds.groupby(level=[0, 1]).agg(accuracy="mean", spread=lambda values: values.std(ddof=0))
+    table = ours.reset_index()
+    table.insert(0, "predictor", [row_of(CATALOGUE[name].title) for name in table["model"]])
+    table.insert(1, "kind", [CATALOGUE[name].kind for name in table["model"]])
+    cells = zip(table["predictor"], table["kind"], table["preparation"], strict=True)
+    table["seeds"] = [TABLE_1.get(cell, np.nan) for cell in cells]
+    return table.drop(columns="model").sort_values(["kind", "predictor", "preparation"], ignore_index=True)
+
+
+def _explain(table: ImpactTable, folds: list[ModelOfPart], oof: pd.DataFrame, knobs: Params[Corun]) -> None:
+    """Write importance, drops and residuals of the champion, whose cells and predictions these are."""
+    _write("importance", permuted(folds[0], knobs.seed))
+    _write("removed", removed(folds, oof, knobs.compute))
+    rates = table.frame[[*CORUN, *table.rates]]
+    vectors = oof[CORUN].merge(rates, on=CORUN, how="left", validate="many_to_one")
+    _write("residuals", residuals(oof, vectors[list(table.rates)].to_numpy(np.float64)))
+
+
+def _metrics(
+    table: ImpactTable, kept: CorunTables, knobs: Params[Corun], entries: dict[str, Any]
+) -> dict[str, Any]:
+    section, rows = knobs.section, table.frame
+    solo = kept.tasks.set_index(["machine", "task"])["solo_seconds"]
+    return {
+        "family": "corun",
+        "data": {
+            "format": section.ingest.format,
+            "path": section.ingest.path.as_posix(),
+            "digest": table.digest,
+            "instances": len(rows),
+            "measurements": int(rows["repetitions"].sum()),
+            **{f"{name}s": int(rows[name].nunique()) for name in ("task", "machine", "device")},
+            "events": len(table.events),
+        },
+        "seed": knobs.seed,
+        "tolerance": section.evaluate.tolerance,
+        "confidence": section.evaluate.confidence,
+        "repeatability": impact_scores.repeatability(kept.pairs, solo, section.evaluate.tolerance),
+        "splits": {
+            design: {"scheme": DESIGNS[design].scheme, "folds": section.evaluate.folds, "entries": found}
+            for design, found in entries.items()
+        },
+    }
+
+
+def _online(table: ImpactTable, samples: pd.DataFrame, knobs: Params[Corun]) -> dict[str, Any] | None:
+    """Write and summarise what the online model said of unseen co-runs; None where nothing was sampled."""
+    section = knobs.section
+    asked = [
+        one
+        for seconds in sorted({*section.online.seconds, section.online.trained_at})
+        if len(samples)
+        for one in AskedSamples.of(samples, table.frame, seconds, section.evaluate.folds, knobs.seed)
+    ]
+    found = side_by_side(judged, asked, knobs.compute, "online models of corun")
+    if not found:
+        _write("online", pd.DataFrame(columns=list(ONLINE_COLUMNS)))
+        _write("online_residuals", pd.DataFrame(columns=list(RESIDUAL_COLUMNS)))
+        return None
+    predictions = pd.concat(found, ignore_index=True)
+    _write("online", predictions)
+    summary = by_seconds(predictions, section.evaluate.tolerance).round(DIGITS)
+    main = "tasks" if "tasks" in set(summary["design"]) else "random"
+    at = summary[(summary["seconds"] == section.online.trained_at) & (summary["design"] == main)]
+    champion = at.sort_values(["mape", "model"])["model"].iloc[0]
+    # for figure 4 of the seed
+    own = predictions[["seconds", "design", "model"]].eq([section.online.trained_at, main, champion])
+    changes = ratios(samples, table.frame, section.online.trained_at)
+    rows = predictions[own.all(axis=1)].merge(changes, on=ONLINE_KEYS, how="left", validate="many_to_one")
+    _write("online_residuals", residuals(rows, rows[changes.columns.drop(ONLINE_KEYS)].to_numpy(np.float64)))
+    return {
+        "design": main,
+        "champion": str(champion),
+        "trained_at": section.online.trained_at,
+        "entries": summary.to_dict("records"),
+        "seeds": ONLINE,
+    }
+
+
+def _write(name: str, table: pd.DataFrame) -> None:
+    with replacing(PLACES.evaluated / f"{name}.parquet") as path:
+        table.to_parquet(path, index=False)

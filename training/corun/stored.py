@@ -37,13 +37,7 @@ from training.registry.stored import (
 
 @dataclass(frozen=True)
 class KnownTasks(Tables):
-    """Solo runs and the machines they ran on.
-
-    Attributes
-    ----------
-    tasks, hosts : DataFrame
-        As in `CorunTables`.
-    """
+    """Solo runs and the machines that they ran on, with the columns of `CorunTables`."""
 
     SPECS: ClassVar = {
         "tasks": Spec(TASK_DTYPES, further=as_number),
@@ -55,13 +49,7 @@ class KnownTasks(Tables):
 
     @classmethod
     def read(cls, directory: Path) -> Self:
-        """Read what `write` wrote beside a model.
-
-        Raises
-        ------
-        InputError
-            If a file is missing or lacks a column.
-        """
+        """Read what `write` wrote beside a model; InputError if a file is missing or lacks a column."""
         files = {name: beside_model(directory, f"{name}.parquet") for name in cls.SPECS}
         return cls(**{name: cls.SPECS[name].read(path) for name, path in files.items()})
 
@@ -129,24 +117,17 @@ _CHANGES = {"mean": ArraySpec("f", ("events",)), "covariance": ArraySpec("f", ("
 
 @dataclass(frozen=True)
 class ImpactCard(StoredCard):
-    """What must be known beside a model of impact to use it.
+    """The card of a model of impact.
 
     Attributes
     ----------
-    model : str
-        Its name in the catalogue.
     features : tuple of str
-        The columns that it takes, in this order.
-    params : dict
-        What the search chose.
+        In the order in which the model takes them.
     half_widths : dict of str to float
-        By design, of prediction intervals on the scale of log impact: ``pairs`` holds for known tasks on a
-        known machine, ``tasks`` for unknown tasks, ``machines`` for an unknown machine.
+        Of prediction intervals of log impact: ``pairs`` for known tasks on a known machine, ``tasks`` for
+        unknown tasks, ``machines`` for an unknown machine.
     machines, tasks : tuple of str
-        That it was trained on.
-    data_digest : str
-        SHA-256 of the training table.
-    seed : int
+        In the training data, whose SHA-256 is `data_digest`.
     confidence : float
         The share of impacts that intervals are to hold.
     """
@@ -189,13 +170,7 @@ class TrainedImpact(StoredModel[ImpactCard]):
 
     @classmethod
     def read_quick(cls, directory: Path) -> TrainedImpact:
-        """Read what answers a few co-runs soonest: arrays, or else the model itself.
-
-        Raises
-        ------
-        InputError
-            As `read`.
-        """
+        """Read arrays where there are any, else the model as `read` does: the quickest for a few co-runs."""
         quick = impact_arrays.read(directory / impact_arrays.FILE, directory / MODEL)
         if quick is None:
             return cls.read(directory)
@@ -206,10 +181,7 @@ class TrainedImpact(StoredModel[ImpactCard]):
     def predict(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return ``impact, low, high`` of co-runs; ModelError if one of them is not finite.
 
-        Parameters
-        ----------
-        rows : DataFrame
-            ``task, corunners`` (joined by ``+``)``, machine`` and the features of the card.
+        `rows` has ``task, corunners`` (joined by ``+``)``, machine`` and the features of the card.
         """
         with model_answering(self.card.model):
             impact = Learned(self.model, self.card.features).predict(rows)
@@ -228,24 +200,20 @@ class TrainedImpact(StoredModel[ImpactCard]):
 
 @dataclass(frozen=True)
 class OnlineCard(StoredCard):
-    """What must be known beside the second stage of the online model: its first stage, and what it is worth.
+    """The card of an online model.
 
     Attributes
     ----------
     model : str
         Of stage two, by its name in the catalogue.
-    events : tuple of str, length n_events
     coefficients : tuple of tuple of float, shape (n_events, 4)
         Of stage one, see `training.corun.online.OnlineModel`.
     seconds : float
         Of samples that it was trained for.
     half_widths : dict of str to float
-        By seconds of samples, of prediction intervals for unseen tasks, on the scale of log impact.
+        By seconds of samples, of prediction intervals of log impact for unseen tasks.
     blind_half_width : float
-        Of intervals around the median impact: what is known without any sample.
-    machines : tuple of str
-    data_digest : str
-    seed : int
+        Of intervals around the median impact, without any sample.
     confidence : float
         The share of impacts that intervals are to hold.
     """
@@ -271,15 +239,9 @@ class OnlineCard(StoredCard):
     def half_width(self, machine: str | None, seconds: float, missing: float) -> float:
         """Return the half width of the interval.
 
-        Parameters
-        ----------
-        machine : str or None
-            An unknown one counts twice, as no design holds machines out.
-        seconds : float
-            Of samples: the longest that was judged and is not longer counts.
-        missing : float
-            The share of the events that was not counted: from the width with all of them to that of knowing
-            nothing.
+        An unknown machine (not None) doubles it, as no design holds machines out. Of the judged numbers of
+        seconds, the longest not above `seconds` counts; `missing`, the share of events not counted, moves it
+        towards `blind_half_width`.
         """
         judged = {float(name): width for name, width in self.half_widths.items()}
         shorter = max((one for one in judged if one <= seconds + 1e-9), default=min(judged))

@@ -16,13 +16,13 @@ def _evaluate() -> None:
 
 
 def _promote() -> None:
-    from training.fingerprints.promote import promote_stage
+    from training.fingerprints.stages import promote_stage
 
     promote_stage()
 
 
 def _unseen() -> UnseenSupply:
-    from training.fingerprints.promote import UNSEEN
+    from training.fingerprints.stages import UNSEEN
 
     return UNSEEN
 

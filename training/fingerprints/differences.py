@@ -36,27 +36,21 @@ class ProfileDifference:
 
     Attributes
     ----------
-    a, b : str
-        The applications.
     paired : bool
-        Whether they were measured on the same machines, whose performances were exchanged pair by pair.
+        Whether both were measured on the same machines, whose performances were exchanged pair by pair.
     units : int
-        How many machines (or CPU models) were exchanged.
+        Number of machines (or CPU models) that were exchanged.
     features : DataFrame
-        One row per stressor, least p-value first: ``stressor, importance_a, importance_b`` (most important =
-        100), ``change`` (b - a), ``score_a, score_b`` (signed correlation-adjusted scores, which are what is
-        tested), ``p_value`` (adjusted for all stressors), ``moved`` (bool).
+        Per stressor, least p-value first: ``stressor, importance_a, importance_b`` (largest = 100),
+        ``change`` (b - a), ``score_a, score_b`` (signed correlation-adjusted scores, which are tested),
+        ``p_value`` (adjusted for all stressors), ``moved`` (bool).
     categories : DataFrame
-        The same for the categories of table 1, whose shares are tested: ``category, importance_a,
-        importance_b, change, p_value, moved``.
+        The same columns, without scores, per ``category`` of table 1, whose shares are tested.
     stops_at : str or None
-        The stressor where the seed's algorithm stops: the first, in the ranking of a, whose importances
-        differ by more than the tolerance; None where it walks to the end (the profiles are equivalent).
-    tolerance : float
-        Of the seed's algorithm, on the scale of 100.
+        The stressor at which the seed's algorithm stops: the first, in the ranking of a, whose importances
+        differ by more than `tolerance` (of 100); None where the profiles are equivalent.
     reasons : tuple of str
-        Why the test must not be relied upon (few machines); may be empty. It holds its level whatever the
-        two rankings are worth.
+        Why the test must not be relied upon (few machines); may be empty.
     """
 
     a: str
@@ -82,15 +76,9 @@ class ProfileDifference:
 
 @dataclass(frozen=True)
 class Exchanged:
-    """Scores of both sides as they are (first row) and after each exchange.
+    """Scores of both sides, shape (1 + n_exchanges, n_columns); the first row is as measured.
 
-    Attributes
-    ----------
-    a, b : ndarray of shape (1 + n_exchanges, n_columns)
-    paired : bool
-    units : int
-    least : float
-        The least p-value that so few units can give.
+    `least` is the least p-value that so few units can give.
     """
 
     a: Floats
@@ -101,19 +89,7 @@ class Exchanged:
 
 
 def difference(a: Profile, b: Profile, params: Profiling, seed: int) -> ProfileDifference:
-    """Compare two profiles over the same stressors.
-
-    Parameters
-    ----------
-    a, b : Profile
-    params : Profiling
-    seed : int
-
-    Raises
-    ------
-    ValueError
-        If the profiles are over different stressors.
-    """
+    """Compare two profiles; ValueError if they are over different stressors."""
     if a.measured.columns != b.measured.columns:
         raise ValueError("the profiles are over different stressors")
     columns, least = a.measured.columns, params.significance
@@ -136,19 +112,11 @@ def difference(a: Profile, b: Profile, params: Profiling, seed: int) -> ProfileD
 
 
 def exchanged(a: Measured, b: Measured, number: int, seed: int) -> Exchanged:
-    """Exchange performances between two applications, or two sets of machines.
+    """Exchange performances between two applications, or two sets of machines, with one row per machine.
 
     Where both were measured on mostly the same machines, the two (standardised) performances of a machine are
-    swapped, alike for all machines of a CPU model. Elsewhere machines are dealt anew to the two sides: those
-    of a CPU model that both sides have among themselves, and each other CPU model as a whole.
-
-    Parameters
-    ----------
-    a, b : Measured
-        One row per machine.
-    number : int
-        Of exchanges.
-    seed : int
+    swapped, alike for all machines of a CPU model. Elsewhere machines are dealt to the two sides: those of a
+    CPU model that both sides have among themselves, and each other CPU model as a whole.
     """
     generator = np.random.default_rng(seed)
     shared = np.intersect1d(a.machines, b.machines)
@@ -159,12 +127,9 @@ def exchanged(a: Measured, b: Measured, number: int, seed: int) -> Exchanged:
 
 
 def adjusted(changes: Floats) -> Floats:
-    """Return the p-value of each column, adjusted for all of them by the largest (Westfall and Young 1993).
+    """Return p-values adjusted for all columns by the largest (Westfall and Young 1993).
 
-    Parameters
-    ----------
-    changes : ndarray of shape (1 + n_exchanges, n_columns)
-        What was observed (first row), and what exchanges gave.
+    `changes`, shape (1 + n_exchanges, n_columns), has the observed changes in its first row.
     """
     spread = changes.std(axis=0)
     sizes = np.abs(changes) / np.where(spread > 0, spread, np.inf)
@@ -268,15 +233,7 @@ def _reasons(a: Profile, b: Profile, scores: Exchanged, params: Profiling) -> It
 
 @dataclass(frozen=True)
 class FalseAlarms:
-    """How often one and the same application seems to differ, by halves of its machines (A/A pairs).
-
-    Attributes
-    ----------
-    applications, pairs : int
-        How many were looked at.
-    alarms : int
-        Pairs in which some stressor seemed to have moved.
-    """
+    """Numbers of A/A pairs (halves of an application's machines) and of those that seemed to differ."""
 
     applications: int
     pairs: int
@@ -291,17 +248,10 @@ class FalseAlarms:
 def false_alarms(
     table: FingerprintTable, applications: Sequence[str], params: Profiling, seed: int
 ) -> FalseAlarms | None:
-    """Compare an application on one half of its machines with itself on the other half, several times.
+    """Compare applications on one half of their machines with the other half, several times.
 
-    Parameters
-    ----------
-    applications : sequence of str
-        Of more than `APPLICATIONS`, as many are taken at equal distances.
-
-    Returns
-    -------
-    FalseAlarms or None
-        None where no application was measured on enough machines to halve.
+    Of more than `APPLICATIONS`, that many are taken at equal distances. None where no application was
+    measured on enough machines.
     """
     every = [table.measured(name).by_machine() for name in applications]
     enough = [one for one in every if len(one.machines) >= 2 * FEW]

@@ -9,12 +9,17 @@ do: each split gives everything to the one twin that happened to be ahead.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from features.fingerprints.matrix import Measured, zscores
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
 
 Boosting = Literal["gradient-boosting", "xgboost"]
 #: Section 5.2 as the paper's scripts have it: 1000 trees of depth 4 at rate 0.01.
@@ -27,18 +32,17 @@ def seed_shares(
     weights: NDArray[np.float64] | None = None,
     boosting: Boosting = "gradient-boosting",
 ) -> NDArray[np.float64]:
-    """Return the importances of the seed's regression from z-scores to the performance as it is.
+    """Return the importances of the seed's regression from z-scores to the performance.
 
     Parameters
     ----------
-    measured : Measured
     seed : int
         Breaks ties between splits.
     weights : ndarray of shape (n_rows,), optional
-        How often each row counts; rows that count 0 are left out.
+        How often each row counts.
     boosting : {"gradient-boosting", "xgboost"}
-        scikit-learn's, as in the paper, or the quick equivalent. Of equally good splits, common on few
-        machines, scikit-learn draws one and XGBoost takes the first column.
+        scikit-learn's, as in the paper, or the quick equivalent. Of equally good splits scikit-learn draws
+        one and XGBoost takes the first column.
 
     Returns
     -------
@@ -73,7 +77,6 @@ def seed_model(boosting: Boosting, seed: int) -> Any:
     )
 
 
-Floats = NDArray[np.float64]
 #: Weight of the identity in ``R``: correlations of 40 stressors over some tens of machines are singular.
 SHRINKAGE = 0.3
 #: Resamples whose correlations are computed in one go; bounds memory.
@@ -85,15 +88,7 @@ STILL = 1e-9
 
 
 def log_rates(x: Floats, known: NDArray[np.int64] | None = None) -> Floats:
-    """Return the logarithms of the rates; gaps become the median of the column over rows that are known.
-
-    Parameters
-    ----------
-    x : ndarray of shape (n_rows, n_columns)
-        Positive rates, NaN where there is none.
-    known : ndarray of int, optional
-        The rows that medians are taken from (the training part); all without.
-    """
+    """Return log rates (n_rows, n_columns); NaN becomes the column's median over the `known` rows."""
     logs = np.log(x)
     gaps = np.isnan(logs)
     if not gaps.any():
@@ -106,21 +101,10 @@ def log_rates(x: Floats, known: NDArray[np.int64] | None = None) -> Floats:
 
 
 def car_scores(measured: Measured, weights: Floats | None = None) -> Floats:
-    """Return the correlation-adjusted scores, signed: positive where a faster stressor goes with more speed.
+    """Return signed correlation-adjusted scores, shape (n_resamples, n_columns); positive: both faster.
 
-    Their squares are what each stressor explains.
-
-    Parameters
-    ----------
-    measured : Measured
-        One row per machine.
-    weights : ndarray of shape (n_resamples, n_rows), optional
-        How often each row counts in each resample; without, once and every row alike.
-
-    Returns
-    -------
-    ndarray of shape (n_resamples, n_columns)
-        0 where nothing correlates.
+    Their squares are what each stressor explains. `weights`, shape (n_resamples, n_rows), says how often each
+    row counts in each resample; None: one resample with every row once.
     """
     counts = np.ones((1, len(measured.y))) if weights is None else weights
     logs = log_rates(measured.x)
@@ -131,19 +115,9 @@ def car_scores(measured: Measured, weights: Floats | None = None) -> Floats:
 
 
 def correlations(measured: Measured, weights: Floats) -> Floats:
-    """Return how closely each column alone goes with the performance, without sign.
+    """Return absolute correlations of each column with the performance, shape (n_resamples, n_columns).
 
-    Parameters
-    ----------
-    measured : Measured
-        One row per machine.
-    weights : ndarray of shape (n_resamples, n_rows)
-        How often each row counts.
-
-    Returns
-    -------
-    ndarray of shape (n_resamples, n_columns)
-        0 where a column does not vary.
+    `weights`, shape (n_resamples, n_rows), says how often each row counts; 0 where a column does not vary.
     """
     logs, speed = log_rates(measured.x), measured.speed
     logs, speed = logs - logs.mean(axis=0), speed - speed.mean()
@@ -156,17 +130,7 @@ def correlations(measured: Measured, weights: Floats) -> Floats:
 
 
 def car_operator(logs: Floats) -> Floats:
-    """Return the matrix that turns standardised performances into scores, every row counting alike.
-
-    Parameters
-    ----------
-    logs : ndarray of shape (n_rows, n_columns)
-        Logarithms of the rates, without gaps.
-
-    Returns
-    -------
-    ndarray of shape (n_columns, n_rows)
-    """
+    """Return the matrix (n_columns, n_rows) that turns standardised performances into scores."""
     centred = logs - logs.mean(axis=0)
     spread = centred.std(axis=0)
     standard = centred / np.where(spread > STILL, spread, np.inf)
@@ -197,15 +161,7 @@ def _correlation(both: Floats, weights: Floats) -> Floats:
 
 
 def clusters(measured: Measured) -> list[list[int]]:
-    """Group columns that the machines cannot tell apart, in the order of their first columns.
-
-    They are grouped by correlation over machines (average linkage).
-
-    Returns
-    -------
-    list of lists of int
-        Every column is in one of them.
-    """
+    """Group columns that correlate over machines (average linkage), in the order of their first columns."""
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import squareform
 
@@ -225,3 +181,97 @@ def clusters(measured: Measured) -> list[list[int]]:
     for column, label in enumerate(labels):
         found.setdefault(int(label), []).append(column)
     return list(found.values())
+
+
+FOLDS = 5
+EXTRA_TREES = 50
+HALVES = 2
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Errors on held-out CPU models.
+
+    `r2` is of log performance, NaN where there are not two CPU models; `median_error` is relative; `growth`,
+    shape (n_groups,), is how much the mean squared log error grows when a group's columns are shuffled
+    together.
+    """
+
+    r2: float
+    median_error: float
+    growth: Floats
+
+
+def folds(cpus: NDArray[np.str_], number: int = FOLDS) -> Iterator[tuple[Rows, Rows]]:
+    """Yield training and test rows; the machines of a CPU model are in one part only."""
+    from sklearn.model_selection import GroupKFold
+
+    parts = min(number, len(np.unique(cpus)))
+    yield from GroupKFold(parts).split(cpus, groups=cpus)
+
+
+def held_out(measured: Measured, groups: Sequence[Sequence[int]], seed: int) -> HeldOut:
+    """Predict each CPU model from the others, as it is and with each group of columns shuffled.
+
+    The regression is a forest of extremely randomised trees on logarithms: quick, and without assumptions
+    about how stressors act together.
+    """
+    if len(np.unique(measured.cpus)) < 2:  # noqa: PLR2004 - one to learn from, one to predict
+        return HeldOut(float("nan"), float("nan"), np.zeros(len(groups)))
+    generator = np.random.default_rng(seed)
+    truth = measured.speed
+    error = np.zeros(len(truth))
+    squares = np.zeros(len(groups))
+    for train, test in folds(measured.cpus):
+        model, logs = _extra_trees(measured, train, seed)
+        shuffled = _shuffled(logs[test], groups, generator)
+        predicted = model.predict(np.concatenate([logs[test], *shuffled])).reshape(-1, len(test))
+        misses = predicted - truth[test]
+        error[test] = misses[0]
+        squares += (misses[1:] ** 2).sum(axis=1)
+    growth = (squares - (error**2).sum()) / len(truth)
+    return HeldOut(
+        r2(error, truth),
+        float(np.median(np.abs(np.expm1(error)))),
+        np.maximum(growth, 0),
+    )
+
+
+def more_for(measured: Measured, reached: float, wanted: float, seed: int) -> float:
+    """Estimate how many times as many machines like these a regression needs to reach R2 `wanted`.
+
+    The unexplained part is taken to fall as a power of the number of CPU models; the exponent comes from
+    folds that learn from half of them and from most. Infinite where half of the machines teach as much as
+    most.
+    """
+    parts = min(FOLDS, len(np.unique(measured.cpus)))
+    if parts <= HALVES:
+        return float("inf")
+    halved = np.zeros(len(measured.y))
+    for train, test in folds(measured.cpus, HALVES):
+        model, logs = _extra_trees(measured, train, seed)
+        halved[test] = model.predict(logs[test]) - measured.speed[test]
+    fallen = (1 - r2(halved, measured.speed)) / (1 - reached)
+    exponent = float(np.log(fallen) / np.log((1 - 1 / parts) * HALVES))
+    return ((1 - reached) / (1 - wanted)) ** (1 / exponent) if exponent > 0 else float("inf")
+
+
+def r2(misses: Floats, truth: Floats) -> float:
+    """Return the share of the variance that predictions explain; NaN where there is none."""
+    total = float(((truth - truth.mean()) ** 2).sum())
+    return 1 - float((misses**2).sum()) / total if total else float("nan")
+
+
+def _extra_trees(measured: Measured, train: Rows, seed: int) -> tuple[Any, Floats]:
+    from sklearn.ensemble import ExtraTreesRegressor
+
+    logs = log_rates(measured.x, train)
+    forest = ExtraTreesRegressor(EXTRA_TREES, max_features=0.5, min_samples_leaf=2, random_state=seed)
+    return forest.fit(logs[train], measured.speed[train]), logs
+
+
+def _shuffled(logs: Floats, groups: Sequence[Sequence[int]], generator: np.random.Generator) -> Floats:
+    copies = np.repeat(logs[None], len(groups), axis=0)
+    for copy, group in zip(copies, groups, strict=True):
+        copy[:, list(group)] = logs[generator.permutation(len(logs))][:, list(group)]
+    return copies

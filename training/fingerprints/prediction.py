@@ -1,22 +1,23 @@
-"""An application's performance on a machine that was only fingerprinted, with an interval."""
+"""Predictions of performance on machines that were only fingerprinted, and their accuracy."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from data.errors import InputError
-from features.fingerprints.matrix import EVERY_THREAD, Measured, stressor_of
-from training.evaluation.metrics import half_width
-from training.fingerprints.heldout import folds, r2
-from training.fingerprints.importance import STILL, log_rates
+from features.fingerprints.matrix import EVERY_THREAD, Measured, stressor_of, zscores
+from training.evaluation.metrics import half_width, spread
+from training.fingerprints.importance import STILL, Boosting, folds, log_rates, r2, seed_model
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
+
 #: CPU models below which held-out errors say little about the next one.
 FEW_CPUS = 5
 #: To what power of their relevance scores are stretched, by support vector machine.
@@ -27,16 +28,9 @@ WIDTH = 0.01
 
 @dataclass(frozen=True)
 class Prediction:
-    """An application's predicted performance on one machine.
+    """An application's predicted performance on one machine, in the application's unit.
 
-    Attributes
-    ----------
-    application, metric, better, machine : str
-    value, low, high : float
-        In the application's unit; the interval is to hold the true value with probability ``confidence``.
-    confidence : float
-    reasons : tuple of str
-        Why it must not be relied upon; may be empty.
+    `low` and `high` hold the true value with probability `confidence`; `reasons`: why not to rely upon it.
     """
 
     application: str
@@ -67,21 +61,12 @@ class Predictor:
     """Four regressions on standardised logarithms of the rates, whose predictions are averaged.
 
     Support vector machines are smooth and can leave the range that they have seen; boosted trees follow
-    steps. To a kernel all scores are alike, and most have nothing to do with the application, so two of the
-    three are stretched by their correlation with it, once and twice. Beside the rates they see how each
-    stressor scales from one thread to all of them. Servers of a common CPU model are many near-copies, so a
-    server weighs one over the square root of their number.
+    steps. A kernel treats all scores alike, and most have nothing to do with the application, so two of the
+    three machines stretch them by their correlation with it, once and twice. Further columns are how each
+    stressor scales from one thread to all. A server of a CPU model with n servers weighs n ** -0.5.
 
-    Attributes
-    ----------
-    scaling : ndarray of shape (n_stressors, 2)
-        The columns of the stressors that ran on every thread and on one: ``(every, one)``.
-    mean, spread : ndarray of shape (n_columns + n_stressors,)
-        Of what was learned from; gaps take the mean.
-    centre, scale : float
-        Of the speeds.
-    members : tuple of Member
-        Fitted.
+    `scaling`, shape (n_stressors, 2), has the columns of stressors on every thread and on one; `mean` and
+    `spread`, shape (n_columns + n_stressors,), standardise the inputs, `centre` and `scale` the speeds.
     """
 
     scaling: Rows
@@ -103,14 +88,7 @@ class Predictor:
 
 
 def learn(measured: Measured, seed: int) -> Predictor:
-    """Fit a predictor.
-
-    Parameters
-    ----------
-    measured : Measured
-        One row per machine.
-    seed : int
-    """
+    """Fit a predictor to rows of one per machine."""
     logs, speed = log_rates(measured.x), measured.speed
     scaling = _scaling(measured.columns)
     described = _scaled(logs, scaling)
@@ -181,13 +159,7 @@ def _members(relevant: Floats, seed: int) -> Iterator[tuple[Floats, Any]]:
 
 
 def errors(measured: Measured, seed: int) -> Floats:
-    """Return predicted less true speed of each machine, its CPU model held out.
-
-    Raises
-    ------
-    InputError
-        If there is only one CPU model.
-    """
+    """Return predicted - true speed of each machine, CPU model held out; InputError for one CPU model."""
     if len(np.unique(measured.cpus)) < 2:  # noqa: PLR2004 - one to learn from, one to predict
         problem = f"machines of one CPU model ({measured.cpus[0]}) predict no other"
         raise InputError(problem, place=f'application "{measured.application}"')
@@ -212,7 +184,6 @@ def predict(
         Their rates, in the order of ``measured.columns``; NaN where a stressor did not run.
     confidence : float
         Of the interval, for example 0.9.
-    seed : int
 
     Raises
     ------
@@ -250,3 +221,158 @@ def _reasons(known: Measured, misses: Floats) -> tuple[str, ...]:
         (not worth > 0, by_mean),
     )
     return tuple(reason for failed, reason in found if failed)
+
+
+#: Trees of the plain forest that others are compared with.
+TREES = 60
+METRICS = ("within_tolerance", "mape", "median_error", "r2", "coverage")
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """One application to predict by some of `ENTRIES`; `confidence` is of the intervals."""
+
+    measured: Measured
+    entries: tuple[str, ...]
+    confidence: float
+    boosting: Boosting
+    seed: int
+
+
+def forecast(task: Forecast) -> pd.DataFrame:
+    """Predict every machine from machines of other CPU models.
+
+    Returns ``application, entry, fold, machine, cpu_model, value, predicted, low, high``; the margin of a
+    fold's interval comes from the errors of the other folds.
+    """
+    measured = task.measured
+    tables = []
+    for entry in task.entries:
+        fold = np.zeros(len(measured.y), np.int64)
+        speed = np.zeros(len(measured.y))
+        for number, (train, test) in enumerate(folds(measured.cpus)):
+            fold[test] = number
+            speed[test] = ENTRIES[entry](task, train, test)
+        tables.append(_table(task, entry, fold, speed))
+    return pd.concat(tables, ignore_index=True)
+
+
+def _table(task: Forecast, entry: str, fold: NDArray[np.int64], speed: Floats) -> pd.DataFrame:
+    measured = task.measured
+    misses = speed - measured.speed
+    wide = np.array([half_width(misses[fold != number], task.confidence) for number in range(fold.max() + 1)])
+    ends = measured.performance(speed + np.outer((-1, 1), wide[fold]))
+    return pd.DataFrame(
+        {
+            "application": measured.application,
+            "entry": entry,
+            "fold": fold,
+            "machine": measured.machines,
+            "cpu_model": measured.cpus,
+            "value": measured.y,
+            "predicted": measured.performance(speed),
+            "low": ends.min(axis=0),
+            "high": ends.max(axis=0),
+        }
+    )
+
+
+def _ensemble(task: Forecast, train: Any, test: Any) -> Floats:
+    return learn(task.measured.rows(train), task.seed).predict(task.measured.x[test])
+
+
+def _plain_forest(task: Forecast, train: Any, test: Any) -> Floats:
+    from sklearn.ensemble import RandomForestRegressor
+
+    logs = log_rates(task.measured.x, train)
+    forest = RandomForestRegressor(TREES, random_state=task.seed)
+    return np.asarray(forest.fit(logs[train], task.measured.speed[train]).predict(logs[test]), np.float64)
+
+
+def _seed_method(task: Forecast, train: Any, test: Any) -> Floats:
+    measured = task.measured
+    scores = zscores(measured.x, train)
+    model = seed_model(task.boosting, task.seed).fit(scores[train], measured.y[train])
+    # trees stay within what they have seen, but boosting may overshoot it
+    predicted = np.clip(model.predict(scores[test]), measured.y[train].min(), measured.y[train].max())
+    return replace(measured, y=predicted).speed
+
+
+def _median(task: Forecast, train: Any, test: Any) -> Floats:
+    return np.full(len(test), float(np.median(task.measured.speed[train])))
+
+
+ENTRIES: dict[str, Callable[[Forecast, Any, Any], Floats]] = {
+    "ensemble": _ensemble,
+    "forest": _plain_forest,
+    "seed": _seed_method,
+    "median": _median,
+}
+
+
+def entries(predictions: pd.DataFrame, tolerance: float) -> dict[str, Any]:
+    """Summarise predictions of `forecast` by entry.
+
+    Every score is computed per application and averaged over applications: ``mean`` and ``std`` over the
+    folds and ``pooled`` over all machines, None where it cannot be computed. ``r2`` is of logarithms.
+    """
+    rows = _judged(predictions, tolerance)
+    found = {}
+    for entry, own in rows.groupby("entry", sort=True):
+        pooled = _means(own, ["application"])
+        by_fold = _means(own, ["fold", "application"]).groupby("fold").mean()
+        found[str(entry)] = {
+            "kind": "rule" if entry == "median" else "model",
+            **{one: spread(by_fold[one].dropna().to_numpy(), pooled[one].mean()) for one in METRICS},
+        }
+    return found
+
+
+def by_application(predictions: pd.DataFrame, tolerance: float) -> pd.DataFrame:
+    """Return the measures of each application and entry, over all its machines."""
+    return _means(_judged(predictions, tolerance), ["application", "entry"]).reset_index()
+
+
+def by_median(predictions: pd.DataFrame) -> pd.DataFrame:
+    """Return ``measured`` and ``predicted`` as shares of the median of their application, the ``unit``."""
+    median = predictions.groupby("application")["value"].transform("median")
+    shares = {"measured": predictions["value"] / median, "predicted": predictions["predicted"] / median}
+    return predictions.assign(unit=predictions["application"], **shares)
+
+
+def _judged(predictions: pd.DataFrame, tolerance: float) -> pd.DataFrame:
+    truth, predicted = np.log(predictions["value"]), np.log(predictions["predicted"])
+    relative = (predictions["predicted"] / predictions["value"] - 1).abs()
+    centre = truth.groupby([predictions["application"], predictions["entry"]]).transform("mean")
+    return predictions.assign(
+        relative=relative,
+        within_tolerance=(relative <= tolerance).astype("float64"),
+        squares=(predicted - truth) ** 2,
+        total=(truth - centre) ** 2,
+        coverage=predictions["value"].between(predictions["low"], predictions["high"]).astype("float64"),
+    )
+
+
+def _means(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    found = rows.groupby(list(by))
+    sums = found[["squares", "total"]].sum()
+    return pd.DataFrame(
+        {
+            "within_tolerance": found["within_tolerance"].mean(),
+            "mape": found["relative"].mean(),
+            "median_error": found["relative"].median(),
+            "r2": 1 - sums["squares"] / sums["total"].where(sums["total"] > 0),
+            "coverage": found["coverage"].mean(),
+        }
+    )
+
+
+def champion(summaries: dict[str, Any]) -> str:
+    """Return the model that is `ranked` first."""
+    return ranked(summaries)[0]
+
+
+def ranked(summaries: dict[str, Any]) -> list[str]:
+    """Sort models by pooled median error, the smallest first, then by name."""
+    models = [name for name, content in summaries.items() if content["kind"] == "model"]
+    return sorted(models, key=lambda name: (summaries[name]["median_error"]["pooled"], name))

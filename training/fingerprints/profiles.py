@@ -16,8 +16,7 @@ from data.errors import InputError
 from data.fingerprints.params import Profiling
 from data.fingerprints.tables import CATEGORIES
 from features.fingerprints.matrix import Measured, categories, stressor_of
-from training.fingerprints.heldout import held_out
-from training.fingerprints.importance import car_scores, clusters, correlations
+from training.fingerprints.importance import car_scores, clusters, correlations, held_out
 from training.fingerprints.trust import Evidence, Trust, Unit, chance, lead, trust
 
 Floats = NDArray[np.float64]
@@ -36,22 +35,17 @@ class Profile:
     Attributes
     ----------
     measured : Measured
-        What was learned from, one row per machine.
+        The training data, one row per machine.
     features : DataFrame
-        One row per stressor, most important first: ``stressor, importance`` (most important = 100), ``low,
-        high`` (interval over the bootstrap), ``score`` (correlation-adjusted, signed: positive where more of
-        it goes with more speed), ``permutation`` (growth of the error on held-out CPU models when the
-        stressor is shuffled, most important = 100), ``cluster`` (int, of correlated stressors),
-        ``categories`` (of table 1, comma-separated).
-    clusters : DataFrame
-        One row per cluster of correlated stressors, most important first: ``cluster, stressors``
-        (comma-separated), ``importance, low, high, permutation`` (most important = 100).
-    categories : DataFrame
-        The same per category of table 1: ``category, importance, low, high, permutation``. A stressor of
-        several categories is shared among them in equal parts.
-    trust : Trust
+        Per stressor, most important first: ``stressor, importance`` (largest = 100), ``low, high`` (bootstrap
+        interval), ``score`` (correlation-adjusted; positive where more of it goes with more speed),
+        ``permutation`` (growth of the held-out error when it is shuffled, largest = 100), ``cluster`` (int,
+        of correlated stressors), ``categories`` (of table 1, comma-separated).
+    clusters, categories : DataFrame
+        ``cluster, stressors`` (comma-separated) or ``category``, and ``importance, low, high, permutation``.
+        A stressor of several categories is shared among them equally.
     shares : ndarray of shape (n_columns,)
-        The importances before scaling; they add up to 1. In the order of ``measured.columns``.
+        Importances before scaling, which add up to 1, in the order of ``measured.columns``.
     resampled : ndarray of shape (n_resamples, n_columns)
         The shares in each bootstrap resample.
     """
@@ -78,16 +72,7 @@ class Profile:
 def profile(measured: Measured, params: Profiling, seed: int) -> Profile:
     """Infer which stressors explain an application's performance, and how far that can be trusted.
 
-    Parameters
-    ----------
-    measured : Measured
-    params : Profiling
-    seed : int
-
-    Raises
-    ------
-    InputError
-        If there are fewer than two machines, or all perform alike.
+    Raises InputError if there are fewer than two machines, or all perform alike.
     """
     machines = measured.by_machine()
     if len(machines.y) < 2 or not np.ptp(machines.y):  # noqa: PLR2004 - one machine has nothing to differ from
@@ -177,13 +162,7 @@ class _Shares:
     def table(
         self, named: Mapping[str, Any], groups: Collection[Sequence[int]], growth: Floats, **scores: Floats
     ) -> pd.DataFrame:
-        """Return groups of columns, the most important first.
-
-        Returns
-        -------
-        DataFrame
-            What they are `named`, ``importance, low, high``, the `scores`, ``permutation``.
-        """
+        """Return groups of columns, most important first: `named`, ``importance, low, high``, `scores`."""
         grouped = self.shares @ sums_of(groups, self.shares.shape[1])
         largest = grouped.max(axis=1, keepdims=True)
         importance = 100 * grouped / np.where(largest > 0, largest, 1)
@@ -209,23 +188,11 @@ def sums_of(groups: Collection[Sequence[int]], columns: int) -> Floats:
 
 
 def resamples(units: NDArray[np.str_], number: int, seed: int) -> NDArray[np.float64]:
-    """Return how often each row counts in each bootstrap resample of the units.
+    """Return how often each row counts in each bootstrap resample of the units, shape (number, n_rows).
 
-    All rows of a unit (a machine, a CPU model) count alike. The counts are Poisson with mean 1 (the bootstrap
-    for streams: Oza and Russell 2001) and are drawn from the unit's name, so that a unit counts alike in
-    resample i of every application: profiles which share machines are thereby resampled together.
-
-    Parameters
-    ----------
-    units : ndarray of str, shape (n_rows,)
-    number : int
-    seed : int
-
-    Returns
-    -------
-    ndarray of shape (number, n_rows)
-        Whole numbers; resamples that would hold fewer than three units have exponential weights with mean 1
-        instead (the Bayesian bootstrap).
+    All rows of a unit (a machine, a CPU model) count alike. Counts are Poisson with mean 1 (Oza and Russell
+    2001), or exponential with mean 1 (the Bayesian bootstrap) where fewer than three units would count. They
+    are drawn from the unit's name, so that profiles which share machines are resampled together.
     """
     names, rows = np.unique(units, return_inverse=True)
     generators = [np.random.default_rng([seed, crc32(name.encode())]) for name in names]

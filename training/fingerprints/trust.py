@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from data.fingerprints.params import TrustLimits
 from features.fingerprints.matrix import Measured
-from training.fingerprints.heldout import HeldOut, more_for
-from training.fingerprints.importance import STILL, log_rates
+from training.fingerprints.importance import STILL, HeldOut, log_rates, more_for
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -33,30 +32,26 @@ MANY_TIMES = 10.0
 
 @dataclass(frozen=True)
 class Trust:
-    """What speaks for and against a profile, which must be falsifiable (seed 003, section 7).
+    """What supports and what contradicts a profile, which must be falsifiable (seed 003, section 7).
 
     Attributes
     ----------
-    machines, cpus : int
-        Distinct machines, and distinct CPU models.
     r2 : float
-        Of the logarithm of the performance, with whole CPU models held out; negative is worse than the mean.
+        Of log performance, with whole CPU models held out; negative is worse than the mean.
     median_error : float
         Median relative error of the same predictions.
     stability : float
         Mean overlap (Jaccard) of the top five stressors between bootstrap resamples of the machines.
     leaders : tuple of str
-        The stressors that come before all others, in any order among them; none where `reasons` say why.
+        The stressors ahead of all others, in any order; none where `reasons` say why.
     leading : float
-        Share of the resamples in which they do; of the first stressor alone where there are no leaders.
+        Share of the resamples in which they are; of the first stressor alone where there are no leaders.
     by : {"importance", "correlation"}
-        What they lead by: shared importance, or how closely each stressor alone goes with the performance.
+        The measure in which they lead.
     chance : float
-        How often performances dealt anew to the CPU models go with any stressor as closely (p-value).
-    reasons : tuple of str
-        Why the ranking is "not enough diversity"; empty where it can be trusted.
-    unpredicted : tuple of str
-        Why predictions on other CPU models cannot be trusted; empty where they can.
+        P-value: how often permuted performances correlate as closely with any stressor.
+    reasons, unpredicted : tuple of str
+        Why the ranking, and why predictions on other CPU models, cannot be trusted; empty where they can.
     """
 
     machines: int
@@ -97,22 +92,12 @@ class Trust:
 
 @dataclass(frozen=True)
 class Lead:
-    """Who leads a ranking, over resamples of the machines.
+    """The leaders of a ranking, over resamples of the machines.
 
-    Attributes
-    ----------
-    by : {"importance", "correlation"}
-    columns : tuple of int
-        The smallest group that comes before all others in enough resamples; the first alone if there is none.
-    share : float
-        Of the resamples in which it does.
-    settled : bool
-        Whether these are enough.
-    rival : int
-        The column outside of the group that is ahead of it most often.
-    times : float
-        How many times as many machines would settle it, were they like these: the distance to the best of
-        the others, in its standard deviations, grows with the square root of their number.
+    `columns` is the smallest group ahead of all others in enough resamples, or the first column alone;
+    `share` the share of those resamples, `settled` whether it is enough. `rival` is the column that is ahead
+    of the group most often; `times` how many times as many such machines would settle the order (distances
+    grow with the root).
     """
 
     by: Lens
@@ -124,19 +109,12 @@ class Lead:
 
 
 def lead(shares: Floats, related: Floats, limit: float) -> Lead:
-    """Find the stressors that come before all others, by importance or, the same ones, by correlation.
+    """Find the stressors ahead of all others, by importance or, if these are the same, by correlation.
 
     Importance is shared among stressors that rise and fall together, which hides a cause among many that
-    resemble it; alone, it still goes with the performance more closely than they do.
-
-    Parameters
-    ----------
-    shares : ndarray of shape (1 + n_resamples, n_columns)
-        Of the importance, as it is (first row) and in each resample.
-    related : ndarray of shape (1 + n_resamples, n_columns)
-        Correlations with the performance.
-    limit : float
-        Share of the resamples in which a group must be ahead of every other column.
+    resemble it; its correlation with the performance is still the closest. `shares` and `related` are
+    importances and correlations, shape (1 + n_resamples, n_columns), as measured in the first row; `limit` is
+    the share of the resamples in which a group must be ahead.
     """
     by_importance, by_correlation = (
         leaders("importance", shares, limit),
@@ -171,17 +149,9 @@ def _ahead(by: Lens, group: Rows, others: Rows, resampled: Floats, limit: float)
 
 @dataclass(frozen=True)
 class Chance:
-    """How closely some stressor goes with the performance, and how closely chance would have it.
+    """The closest correlation of any stressor (column `closest`) with the performance, without sign.
 
-    Attributes
-    ----------
-    closest : int
-        The column that correlates most with the performance.
-    correlation : float
-        Its correlation, without sign.
-    usual : float
-        What the closest column reaches in all but `level` of the deals.
-    p_value : float
+    `usual` is the closest in all but `level` of the permutations.
     """
 
     closest: int
@@ -196,20 +166,10 @@ class Chance:
 
 
 def chance(measured: Measured, deals: int, level: float, seed: int) -> Chance:
-    """Deal the performances anew to the CPU models, and compare the closest correlation.
+    """Permute the performances of CPU models, and compare the closest correlation.
 
-    The machines of a CPU model are near-copies: what they have in common is dealt as a whole, and what is
-    left of each machine among all machines. Looking at the closest of all stressors allows for their number
-    (Westfall and Young 1993).
-
-    Parameters
-    ----------
-    measured : Measured
-        One row per machine.
-    deals : int
-    level : float
-        Between 0 and 1.
-    seed : int
+    The machines of a CPU model are near-copies: their common part is permuted as a whole, the rest among all
+    machines. Taking the closest of all stressors allows for their number (Westfall and Young 1993).
     """
     dealt = np.column_stack([measured.speed, _dealt(measured, deals, np.random.default_rng(seed))])
     correlations = np.abs(_standard(log_rates(measured.x)).T @ _standard(dealt)) / len(dealt)
@@ -248,18 +208,7 @@ def few(machines: int, cpus: int, limits: TrustLimits) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a profile is judged by.
-
-    Attributes
-    ----------
-    measured : Measured
-        One row per machine.
-    unit : Unit
-        What was drawn again.
-    lead : Lead
-    chance : Chance
-    worth : HeldOut
-    """
+    """The evidence on which a profile is judged; `unit` is the unit of resampling."""
 
     measured: Measured
     unit: Unit

@@ -1,40 +1,232 @@
-"""Engines fitted to the training part of a fold and asked about the rest."""
+"""Training and test parts of each fold, engines fitted to them, and their counted mistakes."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from data.errors import InputError
 from data.matrices.tables import SIDES, MatrixTables
+from data.matrices.validity import MatrixDecisions, unjudgeable
 from data.parallel import Compute, side_by_side
+from data.tables.files import digest_of
 from training.matrices.engine.engine import Engine
 from training.matrices.engine.judges import Alarms, Cases
 from training.matrices.engine.shape import NONE, Apart, Caused, Prepared, asked, causes
-from training.matrices.examples import MatrixExamples, dealt
-from training.matrices.schemes import Cell
-from training.matrices.scores import Held, Mistakes
+from training.matrices.schemes import Cell, Printed
+
+Flags = NDArray[np.bool_]
+
+
+def dealt(pairs: pd.DataFrame, folds: int, seed: int) -> pd.Series:
+    """Deal test cases into folds, so that each fold has normal and abnormal pairs; fewer folds where it must.
+
+    Test cases with most abnormal pairs come first. Each goes to the fold with the fewest test cases of its
+    group, then the fewest abnormal pairs, then the fewest pairs. `pairs` has ``workload, group, abnormal``.
+    Returns the fold, from 0, by workload; InputError if not even two folds have both kinds.
+    """
+    cases = pairs.groupby("workload", sort=True).agg(
+        group=("group", "first"), abnormal=("abnormal", "sum"), pairs=("abnormal", "size")
+    )
+    cases = cases.sample(frac=1, random_state=seed).sort_values("abnormal", ascending=False, kind="stable")
+    for number in range(min(folds, len(cases)), 1, -1):
+        fold_of = pd.Series(_dealt(cases, number), cases.index)
+        kinds = pairs["abnormal"].groupby(pairs["workload"].map(fold_of)).nunique()
+        if len(kinds) == number and (kinds == 2).all():  # noqa: PLR2004 - normal and abnormal
+            return fold_of
+    told = f"{int((cases['abnormal'] > 0).sum())} of {len(cases)} have abnormal pairs"
+    raise InputError(f"{told}; two folds need normal and abnormal pairs each", place="test cases")
+
+
+def dealt_pairs(pairs: pd.DataFrame, folds: int, seed: int) -> pd.Series:
+    """Deal pairs (``pair_id, abnormal``) into folds with equal shares of abnormal ones.
+
+    Returns the fold, from 0, by ``pair_id``; there are fewer folds where there are few pairs of a kind.
+    """
+    from sklearn.model_selection import StratifiedKFold
+
+    abnormal = pairs["abnormal"].to_numpy(bool)
+    number = max(2, min(folds, int(abnormal.sum()), int((~abnormal).sum())))
+    fold = np.zeros(len(pairs), int)
+    parts = StratifiedKFold(number, shuffle=True, random_state=seed).split(abnormal, abnormal)
+    for place, (_, test) in enumerate(parts):
+        fold[test] = place
+    return pd.Series(fold, pd.Index(pairs["pair_id"]))
+
+
+def _dealt(cases: pd.DataFrame, number: int) -> list[int]:
+    of_group = {group: np.zeros(number, int) for group in cases["group"].unique()}
+    abnormal, size = np.zeros(number, int), np.zeros(number, int)
+    found = []
+    for case in cases.itertuples():
+        fold = int(np.lexsort((size, abnormal, of_group[case.group]))[0])
+        of_group[case.group][fold] += 1
+        abnormal[fold] += case.abnormal
+        size[fold] += case.pairs
+        found.append(fold)
+    return found
+
+
+@dataclass(frozen=True)
+class MatrixExamples:
+    """Flagged runs, and the pairs that a verdict can be scored on.
+
+    Attributes
+    ----------
+    tables : MatrixTables
+        All runs, flagged by `decisions`.
+    pairs : DataFrame
+        ``pair_id, workload, group, abnormal`` (bool), in the order of the runs: pairs whose valid runs can be
+        judged, and whose target is labelled.
+    measured : MatrixTables
+        As measured, like a request.
+    digest : str
+        SHA-256 of the files.
+    """
+
+    tables: MatrixTables
+    pairs: pd.DataFrame
+    decisions: MatrixDecisions
+    measured: MatrixTables
+    digest: str
+
+    @classmethod
+    def read(cls, interim: Path, processed: Path) -> MatrixExamples:
+        """Read the output of ingest and validate; InputError if a file is wrong or no pair has a label."""
+        tables, decisions = MatrixTables.read(interim), MatrixDecisions.read(processed)
+        names = (interim / "matrices", interim / "metrics", processed / "valid", processed / "valid_metrics")
+        # what the verdicts rest on
+        return cls.of(tables, decisions, digest_of(*(name.with_suffix(".parquet") for name in names)))
+
+    @classmethod
+    def of(cls, tables: MatrixTables, decisions: MatrixDecisions, digest: str) -> MatrixExamples:
+        """Flag the runs of `tables` by `decisions`; InputError if no pair that can be judged has a label."""
+        flagged = decisions.flagged(tables)
+        pairs = _pairs(flagged.runs)
+        if pairs.empty:
+            raise InputError("no pair that can be judged has a label to learn from", place="pairs")
+        return cls(flagged, pairs, decisions, tables, digest)
+
+    @property
+    def flagged(self) -> bool:
+        """Whether an analyst has flagged a run invalid, so that there is something to learn."""
+        return bool((~self.measured.runs["valid"].fillna(value=True)).any())
+
+    def without(self, named: pd.Index) -> MatrixTables:
+        """Return all runs but those of these test cases, or pairs: what the index is named after."""
+        return self.tables.of_runs((~self.tables.runs[named.name].isin(named)).to_numpy(bool))
+
+    def testing(self, named: pd.Index) -> MatrixTables:
+        """Return the valid runs of their pairs that are scored, without any flag."""
+        pairs = self.pairs.loc[self.pairs[named.name].isin(named), "pair_id"]
+        runs = self.tables.runs
+        chosen = runs["pair_id"].isin(pairs) & runs["valid"]
+        return self.tables.of_runs(chosen.to_numpy(bool)).without_flags()
+
+    def truth(self) -> pd.Series:
+        """Say by ``run_id`` which valid runs are abnormal; a baseline is normal unless it is labelled."""
+        runs = self.tables.runs[self.tables.runs["valid"]]
+        return runs.set_index("run_id")["abnormal"].fillna(value=False).astype(bool)
+
+
+def _pairs(runs: pd.DataFrame) -> pd.DataFrame:
+    reasons = unjudgeable(runs, runs["valid"].to_numpy(bool))
+    target = runs[(runs["side"] == SIDES[1]) & runs["valid"] & runs["abnormal"].notna()]
+    found = target.groupby("pair_id", sort=False).agg(
+        workload=("workload", "first"), group=("group", "first"), abnormal=("abnormal", "any")
+    )
+    judgeable = found[found.index.isin(reasons.index[reasons == ""])]
+    return judgeable.reset_index().astype({"abnormal": "bool"})
+
+
+@dataclass(frozen=True)
+class Mistakes:
+    """Verdicts on vectors or on pairs of one fold; abnormal is positive."""
+
+    cases: int
+    abnormal: int
+    false_positive: int
+    false_negative: int
+
+    @classmethod
+    def of(cls, abnormal: Flags, judged: Flags) -> Mistakes:
+        """Count; both of shape (n_cases,)."""
+        wrong = abnormal != judged
+        counted = (abnormal, wrong & judged, wrong & abnormal)
+        return cls(len(abnormal), *(int(flags.sum()) for flags in counted))
+
+    @property
+    def balanced_accuracy(self) -> float:
+        """The mean of both classes' accuracies; NaN where one does not occur (seed 001, equation 2)."""
+        normal = self.cases - self.abnormal
+        if not normal or not self.abnormal:
+            return float("nan")
+        return 1 - (self.false_negative / self.abnormal + self.false_positive / normal) / 2
+
+
+@dataclass(frozen=True)
+class Held:
+    """A cell's answers for one fold.
+
+    `pairs` has ``pair_id, group_used, probability, threshold, judged`` (bool); `vectors` counts all vectors,
+    `targets` those of targets, which every form answers for; `seconds` are of search and fit.
+    """
+
+    fold: int
+    pairs: pd.DataFrame
+    vectors: Mistakes
+    targets: Mistakes
+    seconds: float
+
+
+def row(found: Sequence[Held], abnormal: pd.Series, printed: Printed | None) -> dict[str, Any]:
+    """Return the columns of tables.parquet from ``folds`` on; `printed` is the seed's row."""
+    vectors, targets = [held.vectors for held in found], [held.targets for held in found]
+    pairs = [
+        Mistakes.of(abnormal.loc[held.pairs["pair_id"]].to_numpy(bool), held.pairs["judged"].to_numpy(bool))
+        for held in found
+    ]
+    of_vectors, of_targets, of_pairs = total(vectors), total(targets), total(pairs)
+    counted: dict[str, Any] = {
+        "folds": len(found),
+        "vectors": of_vectors.cases,
+        "abnormal": of_vectors.abnormal,
+    }
+    for prefix, whole, folds in (
+        ("", of_vectors, vectors),
+        ("target_", of_targets, targets),
+        ("pair_", of_pairs, pairs),
+    ):
+        counted[f"{prefix}balanced_accuracy"] = whole.balanced_accuracy
+        counted[f"{prefix}spread"] = spread(folds)
+        counted[f"{prefix}false_positive"] = whole.false_positive
+        counted[f"{prefix}false_negative"] = whole.false_negative
+    names = Printed.__dataclass_fields__
+    return counted | {f"seed_{name}": printed and getattr(printed, name) for name in names}
+
+
+def spread(folds: Sequence[Mistakes]) -> float:
+    """Return the standard deviation of the balanced accuracy over the folds that have both classes."""
+    found = [counts.balanced_accuracy for counts in folds if counts.balanced_accuracy >= 0]
+    return float(np.std(found)) if found else float("nan")
+
+
+def total(counts: Sequence[Mistakes]) -> Mistakes:
+    """Add up the counts of all folds."""
+    return Mistakes(*(sum(numbers) for numbers in zip(*map(astuple, counts), strict=True)))
 
 
 @dataclass(frozen=True)
 class FoldPart:
-    """A fold: what is learned from, and what is asked.
-
-    Attributes
-    ----------
-    fold : int
-    train : MatrixTables
-        All runs of the training test cases, with flags.
-    test : MatrixTables
-        Valid runs of the others, without flags.
-    truth : Series of bool
-        By ``run_id``: whether a run of `test` is abnormal.
-    """
+    """A fold: all training runs with flags, valid runs of the other test cases without, their truth."""
 
     fold: int
     train: MatrixTables
@@ -43,13 +235,9 @@ class FoldPart:
 
 
 def parts(examples: MatrixExamples, fold_of: pd.Series) -> list[FoldPart]:
-    """Divide by the fold of each test case, or of each pair; what has no pair to score is only trained on.
+    """Divide by the fold of each test case, or of each pair: ``fold_of.index.name`` says which.
 
-    Parameters
-    ----------
-    examples : MatrixExamples
-    fold_of : Series of int
-        By ``workload`` or ``pair_id``, which the index is named after.
+    Runs of pairs that cannot be scored are only trained on.
     """
     truth, found = examples.truth(), []
     for fold in sorted(fold_of.unique()):
@@ -60,20 +248,7 @@ def parts(examples: MatrixExamples, fold_of: pd.Series) -> list[FoldPart]:
 
 
 def parts_of_causes(examples: MatrixExamples, number: int, seed: int) -> list[FoldPart]:
-    """Divide so that what is asked has other causes, and is of other test cases, than what is learned from.
-
-    Parameters
-    ----------
-    examples : MatrixExamples
-    number : int
-        Of parts at most.
-    seed : int
-
-    Returns
-    -------
-    list of FoldPart
-        None where causes are not known, or too few.
-    """
+    """Split so that training and test share neither cause nor test case; empty without known causes."""
     pairs, truth = examples.pairs, examples.truth()
     known = causes(examples.tables)
     cause = np.array([known.get(pair, NONE) for pair in pairs["pair_id"]], object)
@@ -98,20 +273,7 @@ def _of_causes(examples: MatrixExamples, fold: int, apart: Apart, truth: pd.Seri
 
 @dataclass(frozen=True)
 class EngineFit:
-    """A cell to fit to a part's training runs, and to ask about its test runs.
-
-    Attributes
-    ----------
-    cell : Cell
-    part : FoldPart
-    trials : int
-        Of the search.
-    seed : int
-    fixed : mapping
-        Parameters that are not searched.
-    alarms : Alarms or None
-        What is to be promised of false alarms.
-    """
+    """A cell to fit to a part's training runs and to test on the others; `fixed` is not searched."""
 
     cell: Cell
     part: FoldPart
@@ -165,11 +327,11 @@ def _batch_held(fits: Sequence[EngineFit]) -> list[Held]:
         found = []
         for fit in fits:
             prepared = fit.engine.prepared(shaped)
-            found.append(_held(fit, prepared, prepared.asked(rows)))
+            found.append(_fold_held(fit, prepared, prepared.asked(rows)))
         return found
 
 
-def _held(fit: EngineFit, prepared: Prepared, unseen: Cases) -> Held:
+def _fold_held(fit: EngineFit, prepared: Prepared, unseen: Cases) -> Held:
     """Fit, and count what is said of the rest."""
     part, begun = fit.part, time.perf_counter()
     engine = fit.engine.learned(prepared)

@@ -38,22 +38,8 @@ def matched(tables: MatrixTables, metrics: pd.DataFrame, groups: Collection[str]
     """Bring `tables` to the metrics of a model; their order does not matter.
 
     A metric that is missing, in another unit, or without any value is taken as not measured; one that the
-    model does not know is not used.
-
-    Parameters
-    ----------
-    tables : MatrixTables
-    metrics : DataFrame
-        As ``MatrixTables.metrics``: what the model was trained on.
-    groups : collection of str
-        The groups that the model was trained on.
-    missing : float
-        The share of the raw metrics that may be missing.
-
-    Raises
-    ------
-    InputError
-        If more are missing.
+    model does not know is not used. `metrics` and `groups` are those of the training data, `missing` the
+    share of the raw metrics that may be missing; InputError if more are.
     """
     units = dict(zip(metrics["metric"].tolist(), metrics["unit"].tolist(), strict=True))
     theirs = dict(zip(tables.metrics["metric"].tolist(), tables.metrics["unit"].tolist(), strict=True))
@@ -115,16 +101,8 @@ NO_ANSWER = "a side has no value of any metric that the model looks at"
 class InvalidRun:
     """A run that is not judged, and why.
 
-    Attributes
-    ----------
-    run_id, side : str
-    by : {"rule", "tree"}
-        A rule of `data.matrices.validity`, or the decision tree of seed 001, section 4.1.
-    rule : str
-        The short name of the rule, such as "0 or more"; empty for the tree.
-    reason : str
-        What broke it, such as "process.wait=-3 must be 0 or more", or the path through the tree, such as
-        "process.wait > 3.2 ms/txn and summary_cpu_others > 8 %".
+    `by` is a rule of `data.matrices.validity`, named by `rule`, or the decision tree of seed 001, section
+    4.1. `reason` is what broke it, such as "process.wait=-3 must be 0 or more", or the path through the tree.
     """
 
     run_id: str
@@ -136,17 +114,10 @@ class InvalidRun:
 
 @dataclass(frozen=True)
 class Driver:
-    """A raw metric that drove a verdict.
+    """A raw metric that drove a verdict, with medians of the valid runs (None: not measured).
 
-    Attributes
-    ----------
-    metric, unit : str
-        The unit is empty where nobody told it.
-    baseline, target : float or None
-        The medians of the valid runs of both sides; None where the metric was not measured.
-    contribution : float
-        Its share of what the log-odds of ``fail`` fall once the target's values of all drivers are brought to
-        the baseline's.
+    `contribution` is its share of the fall of the log-odds of ``fail`` without the differences of all
+    drivers.
     """
 
     metric: str
@@ -158,26 +129,22 @@ class Driver:
 
 @dataclass(frozen=True)
 class MatrixVerdict:
-    """What is said of one pair of matrices.
+    """The verdict on one pair of matrices.
 
     Attributes
     ----------
-    pair_id, workload, group : str
     group_used : str
         Whose model answered: the group's, or "fallback", learned from all groups; empty where invalid.
-    verdict : {"pass", "fail", "invalid"}
     probability, threshold : float or None
         Of ``fail``, and from which on the verdict is ``fail``; None where invalid.
     reason : str
         Why the pair is invalid, such as "has 1 valid of 3 baseline runs; expected at least 2"; else empty.
     baseline_runs, target_runs : int
-        Valid ones, on which the verdict rests.
-    invalid_runs : tuple of InvalidRun
-        A pair may be judged without them.
+        Numbers of valid runs, on which the verdict rests.
     drivers : tuple of Driver
         Largest contribution first; empty where invalid.
     notes : tuple of str
-        What a reader of this verdict should know, such as a metric that looks like another unit.
+        Such as a metric that looks like another unit.
     """
 
     pair_id: str
@@ -197,14 +164,7 @@ class MatrixVerdict:
 
 @dataclass(frozen=True)
 class MatrixJudgement:
-    """The verdicts on all pairs, in the order of their first runs, and what holds for all of them.
-
-    Attributes
-    ----------
-    verdicts : tuple of MatrixVerdict
-    notes : tuple of str
-        What a reader should know of all: metrics that are missing, unknown, in another unit, unknown groups.
-    """
+    """The verdicts on all pairs, in the order of their first runs, and notes that concern all."""
 
     verdicts: tuple[MatrixVerdict, ...]
     notes: tuple[str, ...]
@@ -222,25 +182,21 @@ def unwatched(told: Iterable[ToldPair], _total: int) -> Iterable[ToldPair]:
 def judge(
     trained: TrainedEngine, tables: MatrixTables, drivers: int = 5, watch: Watch = unwatched
 ) -> MatrixJudgement:
-    """Judge every pair of `tables`: one that cannot be judged is ``invalid``, and says why.
+    """Judge every pair of `tables`: one that cannot be judged is ``invalid``, with the reason.
 
-    Rules come first, then the validity tree looks at what they left; what is left of a pair then is judged.
+    Rules come first, then the validity tree looks at the remaining runs; the remaining pairs are judged.
 
     Parameters
     ----------
-    trained : TrainedEngine
-        From `training.matrices.engine.stored.TrainedEngine.read`.
     tables : MatrixTables
-        As `data.matrices.formats.read_asked` gives them. Flags ``valid`` and ``abnormal`` are not looked at.
+        As `data.matrices.formats.read_asked` returns them. Flags ``valid`` and ``abnormal`` are ignored.
     drivers : int
         How many raw metrics to name for each pair.
-    watch : callable
 
     Raises
     ------
     InputError
-        If a run has no place in the tables, there is none, or more metrics are missing than the model can do
-        without.
+        If a run has no place in the tables, there is none, or more metrics are missing than the card allows.
     """
     card = trained.card
     asked = tables.without_flawed_runs(Problems())

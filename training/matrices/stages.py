@@ -66,14 +66,30 @@ from data.tables.files import replacing, write_json
 from training.evaluation.figures import of_verdicts
 from training.evaluation.metrics import entries
 from training.evaluation.search import require_known
-from training.matrices import checks
 from training.matrices.engine.engine import FULL, Scheme
 from training.matrices.engine.judges import Alarms
 from training.matrices.engine.models import CATALOGUE
 from training.matrices.engine.stored import EngineRecipe
-from training.matrices.evaluation import Evaluation, drawn, selected
-from training.matrices.examples import MatrixExamples, dealt, dealt_pairs
-from training.matrices.fitting import EngineFit, all_held, parts, parts_of_causes
+from training.matrices.evaluation import (
+    Evaluation,
+    agreement,
+    drawn,
+    grouping_table,
+    selected,
+    served_and_validity,
+    served_summary,
+    validity_summary,
+)
+from training.matrices.fitting import (
+    EngineFit,
+    Held,
+    MatrixExamples,
+    all_held,
+    dealt,
+    dealt_pairs,
+    parts,
+    parts_of_causes,
+)
 from training.matrices.promote import CAUSES, SPLIT, ranked
 from training.matrices.schemes import (
     FOLLOWED,
@@ -88,7 +104,6 @@ from training.matrices.schemes import (
     singles,
     table_rows,
 )
-from training.matrices.scores import Held
 
 PLACES = Places("matrices")
 #: The name of the split that is more like the seed's.
@@ -161,8 +176,10 @@ def evaluated(
     curves, times = drawn(
         parts(examples, dealt(examples.pairs, how.curve_folds, seed)), seed, evaluation.fit_all
     )
-    served, validity = checks.asked(examples, fold_of, _recipe(champion, examples, knobs), knobs.compute)
-    groups = checks.groups(examples, seed)
+    served, validity = served_and_validity(
+        examples, fold_of, _recipe(champion, examples, knobs), knobs.compute
+    )
+    groups = grouping_table(examples, seed)
     metrics = WrittenMetrics(
         family="matrices",
         data=_data(examples, knobs.section),
@@ -171,9 +188,9 @@ def evaluated(
         splits={**splits, PAIRS: easier},
         champion=champion.entry,
         selected=selected(oof),
-        served=checks.served_summary(served),
-        validity=checks.validity_summary(validity),
-        groups=checks.agreement(groups),
+        served=served_summary(served),
+        validity=validity_summary(validity),
+        groups=agreement(groups),
     )
     tables = {"oof": oof, "tables": evaluation.tables(rows), "ablation": evaluation.ablation(steps)}
     beside = {"curves": curves, TIMES: times, "served": served, "validity": validity, "groups": groups}

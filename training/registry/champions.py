@@ -53,10 +53,10 @@ class StoreFile:
     path: Path
 
     def begin(self, fill: Callable[[Path], None]) -> None:
-        """Make the file if there is none, one that appends to a log; `fill` makes MLflow's tables in it.
+        """Make the file, with a write-ahead log, unless there is one; `fill` makes MLflow's tables in it.
 
-        MLflow commits some thousand times, and would wait several times for the disk with each. A file with
-        half of the tables would be of no use ever after, so it gets its name when it is whole.
+        MLflow commits some thousand times and would wait for the disk each time. The file gets its name when
+        it is complete, as one with half of the tables would never be of use.
         """
         if self.path.exists():
             return
@@ -208,15 +208,7 @@ _MODEL_URI = re.compile(r"models:/(?P<name>[^@/]+)(?:@(?P<alias>[^@/]+)|/(?P<ver
 
 @dataclass(frozen=True)
 class Version:
-    """A registered version of a model.
-
-    Attributes
-    ----------
-    name, version : str
-    tags : dict of str to str
-    location : str
-        Where its files are, as MLflow says it.
-    """
+    """A registered version of a model; `location` is the address of its files in MLflow."""
 
     name: str
     version: str
@@ -247,13 +239,7 @@ class Version:
 
     @contextmanager
     def files(self) -> Iterator[Path]:
-        """Give a directory with its files for as long as the block lasts: its own, or a copy.
-
-        Raises
-        ------
-        InputError
-            If they are not those that were registered.
-        """
+        """Yield a directory with its files, or a copy; InputError if they have changed."""
         if self.directory is not None:
             yield self._checked(self.directory)
             return
@@ -272,14 +258,7 @@ Address = str | Version | None
 
 @dataclass(frozen=True)
 class Located:
-    """The files of a model.
-
-    Attributes
-    ----------
-    directory : Path
-    address : str or Version
-        By which the same model is found again.
-    """
+    """The files of a model, and the address by which the same model is found again."""
 
     directory: Path
     address: str | Version
@@ -328,13 +307,7 @@ def project_params(section: type[FamilyType]) -> Params[FamilyType]:
 
 
 def version_of(name: str, alias: str) -> Version | None:
-    """Return the version of `name` that bears `alias`, or None.
-
-    Raises
-    ------
-    InputError
-        If the registry does not answer.
-    """
+    """Return the version of `name` that has `alias`, or None; InputError if the registry does not answer."""
     return registered(f"models:/{name}@{alias}")
 
 
@@ -347,18 +320,9 @@ def follows(uri: str | None) -> bool:
 def found(name: Callable[[], str], uri: Address) -> str | Version:
     """Return the version that an address of the registry means now, or the directory that it is.
 
-    Parameters
-    ----------
-    name : callable
-        Returns the registered name whose champion is meant where `uri` is None.
-    uri : str or Version or None
-        ``models:/NAME@ALIAS`` or ``models:/NAME/VERSION``, or a directory; a version that was found before is
-        not looked for again.
-
-    Raises
-    ------
-    InputError
-        If there is no such version, or the registry does not answer.
+    `uri` is ``models:/NAME@ALIAS``, ``models:/NAME/VERSION``, a directory, None for the champion of
+    ``name()``, or a version, which is returned. Raises InputError if there is no such model, or the registry
+    does not answer.
     """
     if isinstance(uri, Version) or (uri is not None and Path(uri).is_dir()):
         return uri
@@ -370,13 +334,7 @@ def found(name: Callable[[], str], uri: Address) -> str | Version:
 
 @contextmanager
 def located(name: Callable[[], str], uri: Address) -> Iterator[Located]:
-    """Give the files of a model, for as long as the block lasts; parameters as of `found`.
-
-    Raises
-    ------
-    InputError
-        If there is no such model, or its files are not those that were registered.
-    """
+    """Yield the files of a model; parameters and errors as of `found`."""
     address = found(name, uri)
     if isinstance(address, str):
         yield Located(Path(address), address)
@@ -404,13 +362,7 @@ def _shown() -> str:
 
 
 def registered(uri: str) -> Version | None:
-    """Return the version that ``models:/NAME@ALIAS`` or ``models:/NAME/VERSION`` means now; None if none.
-
-    Raises
-    ------
-    InputError
-        If the registry does not answer, or `uri` is nothing of the kind.
-    """
+    """Return the version that ``models:/...`` names, or None; InputError if the registry does not answer."""
     if _MODEL_URI.fullmatch(uri) is None:
         told = f"{uri!r} is no model; expected models:/NAME@ALIAS, models:/NAME/VERSION or a directory"
         raise InputError(told)

@@ -61,18 +61,18 @@ class Compared:
 
 @dataclass(frozen=True)
 class Means:
-    """What a contest needs of a family.
+    """The functions of a family that a champion/challenger test needs.
 
     Attributes
     ----------
     read : callable
-        Reads a model from a directory; raises where that cannot be.
+        Reads a model from a directory, or raises.
     compare : callable
-        Compares the candidate with the champion whose files lie in a directory; None without a common case.
+        Compares the candidate with the champion in a directory; None without a common case.
     track : callable
         Logs the candidate in MLflow, with these tags.
     refused : callable
-        Says of a candidate in a directory why it cannot be champion, whoever is; empty if it can.
+        Returns why a candidate in a directory cannot be champion at all; empty if it can.
     """
 
     read: Callable[[Path], object]
@@ -83,20 +83,16 @@ class Means:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A model that wants to be champion.
+    """A model that may become champion.
 
     Attributes
     ----------
-    name : str
-        The registered name.
-    model : str
-        Its name among the family's.
-    directory : Path
-        Where it lies.
-    metrics : Path
-        Its family's metrics.json.
+    name, model : str
+        The registered name, and the name in the family's catalogue.
+    directory, metrics : Path
+        Its files, and its family's metrics.json.
     means : callable
-        Returns what a contest needs; called only if there is one, for it takes long to import.
+        Returns `Means`; called only if there is a test, as its imports are slow.
     """
 
     name: str
@@ -113,19 +109,10 @@ class Candidate:
 
 
 def promoted(candidate: Candidate) -> str:
-    """Bring the registry up to date: the candidate becomes champion unless it is found worse.
+    """Make the candidate champion unless it is worse; return who is champion, and why.
 
     It takes milliseconds if this evidence was judged before, because the stage runs with every ``dvc repro``.
-
-    Returns
-    -------
-    str
-        Who is champion, and why.
-
-    Raises
-    ------
-    InputError
-        If the candidate itself cannot be read.
+    Raises InputError if the candidate itself cannot be read.
     """
     settled(candidate.name)
     champion = version_of(candidate.name, CHAMPION)
@@ -151,11 +138,7 @@ def _called(version: Version) -> str:
 
 
 def _judged(candidate: Candidate, champion: Version) -> str | None:
-    """Return what was found when this evidence was judged against this champion.
-
-    A champion of before versions had a digest of their files is registered anew with the next candidate that
-    has its evidence.
-    """
+    """Return the outcome if this evidence was judged against this champion."""
     if champion.tags.get("evidence") == candidate.evidence and DIGEST in champion.tags:
         return why(champion)
     challenger = version_of(candidate.name, CHALLENGER)
@@ -176,10 +159,7 @@ def _stays_readable(candidate: Candidate, champion: Version) -> bool:
 
 
 def _reading(candidate: Candidate, champion: Version) -> str:
-    """Return the digest of what reading the champion depends on.
-
-    The code is among it, for the stage train writes the candidate anew whenever that has changed.
-    """
+    """Return a digest of all that reading the champion depends on; train rewrites the candidate with new code."""
     directories = [candidate.directory, *([champion.directory] if champion.directory else [])]
     files = [path for one in directories for path in sorted(one.rglob("*")) if path.is_file()]
     rest = [digest_of(*files), *TRUSTED_TYPES, *map(version_of_library, _LIBRARIES)]
@@ -281,21 +261,20 @@ OOF = "oof.parquet"
 
 @dataclass(frozen=True)
 class Kept:
-    """What is logged of a candidate, and of those that it was chosen from.
+    """What is logged of a candidate, and of the models that it was chosen from.
 
     Attributes
     ----------
-    family : str
     data : dict
         Of metrics.json.
     vectors : Path
-        The table that was learned from.
+        The training table.
     directory : Path
-        Where the candidate lies.
+        The candidate's.
     runs : sequence of TrackedRun
-        The best first, which is the candidate's.
+        The candidate's first, then the others, best first.
     oof : DataFrame
-        What the candidate said of unseen cases.
+        The candidate's out-of-fold predictions.
     """
 
     family: str
@@ -333,17 +312,10 @@ Compare = Callable[[pd.DataFrame, pd.DataFrame], Compared | None]
 
 
 def by_verdicts(keys: Sequence[str], how: Promote, seed: int, cases: str) -> Compare:
-    """Return what compares by balanced accuracy; None without a common case that failed, and one that passed.
+    """Return a comparison by balanced accuracy; None without a common case that failed and one that passed.
 
-    Parameters
-    ----------
-    keys : sequence of str
-        What a case is known by. Beside them both frames have ``verdict``, the candidate's ``status`` and
-        ``group``: whole groups are drawn.
-    how : Promote
-    seed : int
-    cases : str
-        What they are called.
+    `keys` identify a case; both frames have ``verdict``, the candidate's ``status`` and ``group``; whole
+    groups are drawn. `cases` is a noun for the reason.
     """
 
     def compare(own: pd.DataFrame, theirs: pd.DataFrame) -> Compared | None:
@@ -360,13 +332,9 @@ def by_verdicts(keys: Sequence[str], how: Promote, seed: int, cases: str) -> Com
 
 
 def by_errors(keys: Sequence[str], how: Promote, seed: int, cases: str) -> Compare:
-    """Return what compares by mean relative error; None without a common case.
+    """Return a comparison by mean relative error; None without a common case.
 
-    Parameters
-    ----------
-    keys, how, seed, cases
-        As of `by_verdicts`. Beside the keys both frames have ``predicted``, the candidate's ``measured`` and
-        ``group``.
+    As `by_verdicts`; both frames have ``predicted``, the candidate's ``measured`` and ``group``.
     """
 
     def compare(own: pd.DataFrame, theirs: pd.DataFrame) -> Compared | None:

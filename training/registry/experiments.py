@@ -33,19 +33,11 @@ _MODELS = "models:/"
 
 @dataclass(frozen=True)
 class FamilyState:
-    """What a state holds of one family.
+    """What a state has of one family.
 
-    Attributes
-    ----------
-    data : mapping
-        What was learned from: its address, digest and counts.
-    champions : mapping of str to str
-        By what is judged, the entry that evaluation chose.
-    unseen : sequence of Unseen
-        What entries said of unseen cases, by those of the split in which the champion is chosen; empty where
-        their files are missing.
-    figures : mapping of str to (str or float)
-        The content of summary.json: the champion's name and scores; empty for a registered version.
+    `data` is the training data's address, digest and counts; `champions` the entries that evaluation chose,
+    by subject; `unseen` the out-of-fold predictions, empty where files are missing; `figures` is
+    summary.json.
     """
 
     data: Mapping[str, Any]
@@ -60,19 +52,14 @@ class ProjectState:
 
     Attributes
     ----------
-    name : str
-        As it was asked for.
-    commit : str
-        Empty for the working directory.
-    params : mapping
-        The knobs, by dotted names.
-    chosen : mapping
-        Of a registered version, the parameters that it was trained with.
-    families : mapping of str to FamilyState
+    name, commit : str
+        As given; the commit is empty for the working directory.
+    params, chosen : mapping
+        params.yaml by dotted names; the parameters that a registered version was trained with.
     root : Path
         A directory with its files, laid out as in the project.
     notes : tuple of str
-        What it lacks, and how far it can be trusted.
+        What is missing, and how far the state can be trusted.
     """
 
     name: str
@@ -88,21 +75,10 @@ class ProjectState:
 def opened(
     name: str, project: Path, tell: Callable[[str], object] = lambda _: None
 ) -> Iterator[ProjectState]:
-    """Give a state for as long as the block lasts; its files may be copies.
+    """Yield a state; its files may be copies that are deleted afterwards.
 
-    Parameters
-    ----------
-    name : str
-        ``workspace``, whatever git calls a commit, an experiment of DVC, or a registered version.
-    project : Path
-        The project's directory.
-    tell : callable
-        Is told what is read.
-
-    Raises
-    ------
-    InputError
-        If there is no such state, or none of the project.
+    `name` is ``workspace``, a revision of git, an experiment of DVC or a registered version; `tell` is called
+    with the progress. Raises InputError if there is no such state, or none of the project.
     """
     tell(f"reading {name}")
     if name == WORKSPACE:
@@ -126,12 +102,9 @@ def opened(
 
 
 def fetched(name: str, project: Path, root: Path) -> tuple[str, list[str]]:
-    """Copy what a commit or an experiment holds to `root`; return the commit, and what there is not.
+    """Copy the files of a commit or an experiment to `root`; return the commit, and notes on missing files.
 
-    Raises
-    ------
-    InputError
-        If git and DVC know nothing of that name, or there is no project of DVC.
+    Raises InputError if git and DVC know no such name, or there is no project of DVC.
     """
     from dvc.api import DVCFileSystem
     from dvc.exceptions import DvcException
@@ -309,22 +282,10 @@ class ValueChange:
 
 @dataclass(frozen=True)
 class FamilyDifference:
-    """What two states differ in as far as one family is concerned.
+    """The differences of two states in one family.
 
-    Attributes
-    ----------
-    family : str
-    data : tuple of ValueChange
-    champions : tuple of Paired
-        What evaluation chose, one each of what the family judges.
-    entries : tuple of Paired
-        Every entry that both have, with its own former self; without flips.
-    only : tuple of str
-        Entries that one lacks, in words.
-    figures : tuple of ValueChange
-        The champions' names and scores over all folds that differ, as both states have written them.
-    compared : bool
-        Whether both have predictions, so that champions are compared case by case.
+    `champions` are compared by subject, `entries` with the entry of the same name (without flips); `only`
+    lists entries that one state lacks; `compared` is False where predictions are missing in one state.
     """
 
     family: str
@@ -338,21 +299,7 @@ class FamilyDifference:
 
 @dataclass(frozen=True)
 class ExperimentsDifference:
-    """What two states differ in.
-
-    Attributes
-    ----------
-    before, after : str
-        Their names.
-    commits : tuple of str
-        Empty for the working directory.
-    params : tuple of ValueChange
-    families : tuple of FamilyDifference
-    notes : tuple of str
-        What could not be compared, and how far the rest can be trusted.
-    drawing : Drawing
-        How intervals were drawn.
-    """
+    """The differences of two states, with notes on what could not be compared."""
 
     before: str
     after: str
@@ -364,13 +311,7 @@ class ExperimentsDifference:
 
 
 def differences(before: ProjectState, after: ProjectState) -> ExperimentsDifference:
-    """Compare two states of the project.
-
-    Raises
-    ------
-    InputError
-        If they have no family in common.
-    """
+    """Compare two states of the project; InputError if they have no family in common."""
     how = Drawing(seed=int(after.params.get("seed", before.params.get("seed", 0))))
     common = [one for one in FAMILIES if one in before.families and one in after.families]
     if not common:

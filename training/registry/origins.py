@@ -30,15 +30,7 @@ _WRITTEN = (":!dvc.lock", ":!reports")
 
 
 def source_of(root: Path, program: str) -> dict[str, str]:
-    """Return who ran what from which commit, as tags that MLflow knows.
-
-    Parameters
-    ----------
-    root : Path
-        The checkout; without git there are no tags of a commit.
-    program : str
-        Its path below `root`.
-    """
+    """Return user, program, and in git commit, branch and whether it is dirty, as MLflow's tags."""
     from mlflow.utils import mlflow_tags
 
     ran = {
@@ -66,21 +58,7 @@ def commit_of(tags: Mapping[str, str]) -> tuple[str, bool]:
 
 
 def holds_data(root: Path, commit: str, path: str) -> bool | None:
-    """Tell whether a commit holds measurements, in git or tracked by DVC.
-
-    Parameters
-    ----------
-    root : Path
-        The checkout.
-    commit : str
-    path : str
-        Relative to `root`; what lies outside is in no commit.
-
-    Returns
-    -------
-    bool or None
-        None where this repository does not know the commit, or there is no git.
-    """
+    """Return whether a commit has the data at `path`, in git or DVC; None for an unknown commit."""
     if not _git(root, "rev-parse", "--quiet", "--verify", f"{commit}^{{commit}}"):
         return None
     return any(
@@ -189,15 +167,7 @@ class Origin:
 
 
 def origin(name: str, version: str) -> Origin:
-    """Return where a version comes from.
-
-    Raises
-    ------
-    NoVersionError
-        If there is no such version.
-    InputError
-        If the registry does not answer.
-    """
+    """Return the origin of a version; InputError (NoVersionError) if it is not found."""
     found = registered(f"models:/{name}/{version}") if version.isdigit() else None
     if found is None:
         raise NoVersionError(f'there is no version "{version}" of a model "{name}"')

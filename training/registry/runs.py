@@ -35,18 +35,14 @@ _TYPES = {"double": "double", "float": "double", "int": "long", "bool": "boolean
 
 @dataclass(frozen=True)
 class TrackedRun:
-    """What is logged of a model, or below that of a fold or of a trial of its search.
+    """The log of a model, or of a fold or a trial of its search.
 
     Attributes
     ----------
-    name : str
     metrics : dict
-        By name; those without a value are left out.
-    params, tags : dict
+        Those without a value are left out.
     series : dict of dict
         Metrics that have a value per step.
-    status : {"FINISHED", "KILLED", "FAILED"}
-    nested : iterable of TrackedRun
     figures : callable
         Returns pictures by file name.
     """
@@ -81,17 +77,10 @@ class TrackedRun:
 
 @dataclass(frozen=True)
 class Logbook:
-    """Where one promotion of a family logs its models.
+    """The place where one promotion of a family logs its models.
 
-    Attributes
-    ----------
-    family : str
-    data : dict
-        Of metrics.json: what the models learned from.
-    vectors : Path
-        The table that they learned from; its columns are the data set's schema.
-    evidence : str
-        The digest of what speaks for them; runs bear it as a tag.
+    `data` is of metrics.json; the columns of the table `vectors` are the data set's schema; `evidence`, the
+    digest of the evidence, becomes a tag.
     """
 
     family: str
@@ -117,10 +106,7 @@ class Logbook:
         return _experiment(self.store, NESTED, "What is nested in the models; each run names its parent.")
 
     def known(self) -> dict[str, dict[str, str]]:
-        """Return the tags of the models that were logged completely on this evidence, by name.
-
-        Runs of a promotion that was killed on the way are marked as that.
-        """
+        """Return the tags of models logged completely on this evidence; mark interrupted runs as killed."""
         evidence = f"tags.evidence = '{self.evidence}'"
         for experiment, own in ((self.models, evidence), (self.nested, f"tags.family = '{self.family}'")):
             for run in self._runs(experiment, own, "RUNNING"):
@@ -134,10 +120,7 @@ class Logbook:
 
     @contextmanager
     def logged(self, run: TrackedRun) -> Iterator[str]:
-        """Log a model and what is nested in it; give its id for the block, then mark it as finished.
-
-        MLflow lists first what began last, so the best model is to be logged last.
-        """
+        """Log a model and its nested runs; yield its id, then mark it finished. Log the best last."""
         from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
         run_id = run.begin(self.store, self.models, self._tags)
@@ -208,10 +191,7 @@ def _type(arrow: str) -> str:
 
 
 def trials_of(directory: Path, model: str) -> Iterator[TrackedRun]:
-    """Return the trials of the search for `model` on all rows, from the trials.parquet in `directory`.
-
-    Those that were pruned have no value, but what they reported before: a value per inner fold.
-    """
+    """Return the trials of the search for `model` on all rows; pruned ones have no value."""
     import pandas as pd
 
     trials = pd.read_parquet(directory / "trials.parquet")

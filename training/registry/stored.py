@@ -62,16 +62,10 @@ _SAME = 1e-9
 
 @dataclass(frozen=True)
 class Deciles:
-    """What one feature held.
+    """Bins of one feature, with equally many rows between `edges`, and a bin per frequent value.
 
-    Attributes
-    ----------
-    edges : tuple of float
-        Increasing. Between them lie as many rows each, but for values that many rows have: those have a bin
-        of their own.
-    shares : tuple of float, length len(edges) + 2
-        Of the rows up to each edge, of those beyond the last, and of those without a value. Half a row is
-        added to each, so that none is 0 (Jeffreys).
+    `shares`, length len(edges) + 2, are of rows up to each edge, beyond the last, and without a value; half a
+    row is added to each, so that none is 0 (Jeffreys).
     """
 
     edges: tuple[FiniteFloat, ...]
@@ -127,13 +121,7 @@ class StoredCard:
 
     @classmethod
     def read(cls, directory: Path) -> Self:
-        """Read ``card.json``.
-
-        Raises
-        ------
-        InputError
-            If it is missing, or a key is not as it should be.
-        """
+        """Read ``card.json``; InputError if it is missing or a key is wrong."""
         return read_json(beside_model(directory, CARD), cls)
 
 
@@ -142,13 +130,7 @@ CardType = TypeVar("CardType", bound=StoredCard)
 
 @dataclass(frozen=True)
 class StoredModel(Generic[CardType]):
-    """A fitted model and its card.
-
-    Attributes
-    ----------
-    CARD : type
-        Of the card.
-    """
+    """A fitted model and its card, of the type `CARD`."""
 
     CARD: ClassVar[type[Any]]
 
@@ -161,21 +143,12 @@ class StoredModel(Generic[CardType]):
 
     @classmethod
     def read(cls, directory: Path) -> Self:
-        """Read what `write` wrote, trusting only the types of `training.registry.stored`.
-
-        Raises
-        ------
-        InputError
-            If a file is missing or the model holds a type that is not trusted.
-        """
+        """Read what `write` wrote; InputError if a file is missing or a type is not trusted."""
         return cls(loaded(directory), cls.CARD.read(directory))
 
 
 def store(directory: Path, model: Any, card: StoredCard) -> Path:
-    """Write ``model.skops`` and ``card.json`` to `directory`; return the path of the former.
-
-    Equal models are written as equal bytes, so that DVC sees whether a model has changed.
-    """
+    """Write ``model.skops`` (return its path) and ``card.json``; equal models give equal bytes."""
     import skops.io
 
     with replacing(directory / MODEL) as path:
@@ -185,10 +158,7 @@ def store(directory: Path, model: Any, card: StoredCard) -> Path:
 
 
 def _reproducible(archive: bytes) -> bytes:
-    """Remove what differs between archives of equal models: times, addresses in memory, bytes of padding.
-
-    Addresses become numbers, in the order in which the schema has them.
-    """
+    """Remove differences between archives of equal models: times, addresses (numbered), padding."""
     numbers: dict[str, str] = {}
 
     def number(address: str) -> str:
@@ -225,13 +195,7 @@ def _without_padding(content: bytes) -> bytes:
 
 
 def loaded(directory: Path) -> Any:
-    """Read ``model.skops``, trusting only the types of `training.registry.stored`.
-
-    Raises
-    ------
-    InputError
-        If it is missing, unreadable, or holds a type that is not trusted.
-    """
+    """Read ``model.skops``, trusting `TRUSTED_TYPES` only; InputError if that is not possible."""
     import skops.io
     from skops.io.exceptions import UntrustedTypesFoundException
 

@@ -109,13 +109,7 @@ def why_not(challenger: Version) -> str:
 
 
 def reigns(name: str) -> list[Reign]:
-    """Return who was champion one after the other, the first one first; as far as moves were kept.
-
-    Raises
-    ------
-    InputError
-        If nothing is registered under `name`.
-    """
+    """Return the promotions of `name`, oldest first; InputError if nothing is registered under that name."""
     return _reigns(_model(client(), name).tags)
 
 
@@ -124,10 +118,7 @@ def _reigns(tags: Mapping[str, str]) -> list[Reign]:
 
 
 def before(moves: Sequence[Reign]) -> str | None:
-    """Return the version that a rollback brings back; None if there is none.
-
-    A rollback takes a move back, so that the next one goes on to the champion before that.
-    """
+    """Return the version that a rollback restores, or None; consecutive rollbacks go further back."""
     line: list[str] = []
     for move in moves:
         if move.way == "rollback" and move.version in line:
@@ -138,22 +129,10 @@ def before(moves: Sequence[Reign]) -> str | None:
 
 
 def register(name: str, tracked: Tracked, tags: Mapping[str, str], alias: str, instead: str) -> str:
-    """Make a version of `name` from a model in MLflow, and let it bear an alias; its run says so.
+    """Register a model of MLflow as a version of `name` with an alias; return the alias.
 
-    Parameters
-    ----------
-    name : str
-    tracked : Tracked
-    tags : mapping
-    alias : {"champion", "challenger"}
-        What the contest found; if there is another champion meanwhile, it is challenger.
-    instead : str
-        The version that it was held against; empty if there was none.
-
-    Returns
-    -------
-    str
-        The alias that it bears.
+    `alias` is the outcome of the test; `instead` the champion it was compared with (empty: none). If another
+    version has become champion meanwhile, the new version is challenger.
     """
     store = client()
     with moving(name):
@@ -199,22 +178,10 @@ def _beginning(store: Any, name: str) -> Any:
 
 
 def crown(name: str, version: str, reign: Reign, instead: str) -> None:
-    """Make a version champion; the one that it takes the place of becomes challenger.
+    """Make a version champion; the former champion becomes challenger, and keeps being compared with it.
 
-    So the former champion goes on to be held against it, and the next contest on its evidence knows that it
-    was judged.
-
-    Parameters
-    ----------
-    name, version : str
-    reign : Reign
-    instead : str
-        The version that was champion when this was decided; empty if there was none.
-
-    Raises
-    ------
-    MovedError
-        If another one is by now.
+    `instead` is the version that was champion at the decision, empty if there was none; MovedError if it is
+    not any more.
     """
     store = client()
     with moving(name):

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from training.corun.estimators.arrays import ImpactArrays
+from training.corun.estimators.arrays import ImpactArrays, Way, of_trees, split
 from training.corun.estimators.contention import ContentionRegressor
 from training.corun.estimators.fitting import Learned
 from training.corun.estimators.pressure import BESIDE, Named
 from training.corun.estimators.smooth import SmoothRegressor, sides_of
-from training.corun.estimators.splitting import Way, of_trees, split
 
 TASKS = [f"t{n}" for n in range(10)]
 COLUMNS = ("own_a", "own_b", "others_a", "others_b", "longer")

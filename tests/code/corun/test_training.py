@@ -12,14 +12,13 @@ import pytest
 from data.parallel import Compute
 from training.corun.estimators.arrays import ImpactArrays, QuickContention
 from training.corun.estimators.contention import ContentionRegressor
-from training.corun.estimators.fitting import ImpactRecipe, Ranges
+from training.corun.estimators.fitting import ImpactRecipe, Ranges, log_width, repeatability, with_intervals
 from training.corun.estimators.models import CATALOGUE
 from training.corun.estimators.pressure import BESIDE, Named, PressureRegressor
-from training.corun.estimators.scores import log_width, repeatability, with_intervals
 from training.corun.estimators.smooth import sides_of
-from training.corun.evaluate import ExplainedFold, removed
 from training.corun.online import SampledRuns, fitted
 from training.corun.splits import DESIGNS, possible
+from training.corun.stages import ExplainedFold, removed
 from training.corun.stored import ImpactCard, TrainedImpact
 
 TASKS = [f"t{n:02d}" for n in range(12)]

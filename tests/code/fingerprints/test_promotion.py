@@ -5,8 +5,8 @@ import pytest
 
 from data.fingerprints.params import Fingerprints
 from data.params import of_content
-from training.fingerprints.forecasts import entries
-from training.fingerprints.promote import run_of
+from training.fingerprints.prediction import entries
+from training.fingerprints.stages import run_of
 
 KNOBS = of_content(Fingerprints, {"seed": 1, "fingerprints": {}}, Path("params.yaml"))
 

@@ -20,11 +20,19 @@ from training.matrices import stages as matrices
 from training.matrices.engine.engine import FULL, NAIVE
 from training.matrices.engine.stored import TrainedEngine
 from training.matrices.evaluation import best_threshold, opponents, selected, zscores
-from training.matrices.examples import MatrixExamples, dealt, dealt_pairs
-from training.matrices.fitting import EngineFit, all_held, parts
+from training.matrices.fitting import (
+    EngineFit,
+    Held,
+    MatrixExamples,
+    Mistakes,
+    all_held,
+    dealt,
+    dealt_pairs,
+    parts,
+    row,
+)
 from training.matrices.promote import promote_stage, ranked
 from training.matrices.schemes import FOLLOWED, TABLES, Cell, Printed, added, left_out, singles, table_rows
-from training.matrices.scores import Held, Mistakes, row
 from training.registry.champions import CHALLENGER, CHAMPION, version_of
 
 SEED = 1

@@ -11,7 +11,7 @@ from tests.matrix_pairs import MOVED, pairs
 from training.matrices.engine.engine import LARGE
 from training.matrices.engine.models import CATALOGUE
 from training.matrices.engine.stored import EngineRecipe, TrainedEngine
-from training.matrices.examples import MatrixExamples
+from training.matrices.fitting import MatrixExamples
 from training.matrices.judging import NO_ANSWER, judge
 from training.matrices.schemes import Cell
 

@@ -8,8 +8,7 @@ from tests.matrix_pairs import METRICS, MOVED, pairs
 from training.matrices.engine.engine import FULL, Engine
 from training.matrices.engine.judges import Alarms
 from training.matrices.engine.shape import Caused, causes
-from training.matrices.examples import MatrixExamples
-from training.matrices.fitting import parts_of_causes
+from training.matrices.fitting import MatrixExamples, parts_of_causes
 from training.matrices.promote import ranked
 
 SEED = 1

@@ -9,7 +9,7 @@ from data.matrices.validity import decide
 from training.matrices.engine.engine import FULL, Engine
 from training.matrices.engine.stored import EngineRecipe
 from training.matrices.evaluation import opponents
-from training.matrices.examples import MatrixExamples, dealt
+from training.matrices.fitting import MatrixExamples, dealt
 from training.matrices.judging import judge
 from training.matrices.schemes import Cell
 

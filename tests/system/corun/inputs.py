@@ -141,7 +141,7 @@ def staged(last="train"):
     """Run the stages in the working directory, up to and with `last`."""
     from data.corun import validity as ingested
     from features.corun import rates as featurized
-    from training.corun import evaluate as judged
+    from training.corun import stages as judged
     from training.corun import stages as trained
 
     stages = {

@@ -11,7 +11,7 @@ from serving.cli import run
 from tests.system.matrices.test_answers import perfjudge
 from training.matrices.engine.engine import FULL
 from training.matrices.engine.stored import EngineRecipe
-from training.matrices.examples import MatrixExamples
+from training.matrices.fitting import MatrixExamples
 from training.matrices.schemes import Cell
 
 CAUSES = ("CPU Saturation", "I/O Saturation", "Network Congestion")

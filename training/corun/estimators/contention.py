@@ -127,18 +127,10 @@ class ContentionRegressor:
     def fit(
         self, x: Floats, y: Floats, named: Named, sides: NDArray[np.intp] | None = None
     ) -> ContentionRegressor:
-        """Fit to impacts.
+        """Fit to impacts `y` (positive, shape (n_rows,)); `x`, shape (n_rows, n_features), may hold NaN.
 
-        Parameters
-        ----------
-        x : ndarray of shape (n_rows, n_features)
-            May hold NaN.
-        y : ndarray of shape (n_rows,)
-            Impacts, positive.
-        named : Named
-            The rows' tasks, co-runners and machines.
-        sides : ndarray of int, shape (n_features,), optional
-            Whose each feature is, as of `smooth.sides_of`; by default nobody's: nothing smooth then.
+        `sides`, shape (n_features,), is the side of each feature as of `smooth.sides_of`; None: no smooth
+        part.
         """
         logs = np.log(y)
         self.members_ = [member.fit(x, logs) for member in self._members()]

@@ -1,4 +1,4 @@
-"""Impact models fitted to rows of the table of features, and what they say of others."""
+"""Impact models fitted to rows of the table of features, and the scores of their predictions."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.tables.files import digest_of
-from features.corun.rates import KEYS, MOST, OTHERS, OWN
+from features.corun.rates import CORUN, KEYS, MOST, OTHERS, OWN, Placed
 from training.corun.estimators.models import CATALOGUE, prepared
 from training.corun.estimators.pressure import BESIDE, Named
 from training.corun.estimators.smooth import sides_of
 from training.estimators.catalogue import Params
+from training.evaluation.metrics import DIGITS, half_width, spread
 
 Floats = NDArray[np.float64]
 Words = NDArray[np.str_]
+
 #: Features of solo times that plain models see beside the rates.
 _TIMES = ("own_seconds", "others_seconds")
 _MACHINE = ("machine_", "engine_")
@@ -32,16 +34,9 @@ _LARGEST = 1000.0
 
 @dataclass(frozen=True)
 class Ranges:
-    """What classification predicts: ranges as wide as a share of a task's mean impact (seed 002, section 4).
+    """Classes of impacts: ranges as wide as a share of a task's mean impact (seed 002, section 4: 0.03).
 
-    Attributes
-    ----------
-    share : float
-        Of the mean impact of the task; the seed's is 0.03.
-    means : dict of str to float
-        By task, from training rows.
-    overall : float
-        The mean of all training rows, for a task that they lack.
+    `means` are of training rows, by task; `overall` stands for tasks without training rows.
     """
 
     share: float
@@ -66,16 +61,7 @@ class Ranges:
 
 @dataclass(frozen=True)
 class RangeModel:
-    """A classifier of ranges that answers with impacts.
-
-    Attributes
-    ----------
-    classifier : Any
-        Of the places in `classes`.
-    classes : ndarray of int
-        The ranges that training rows fell into, ascending.
-    ranges : Ranges
-    """
+    """A classifier of ranges that answers with impacts; `classes` are ranges of training rows, ascending."""
 
     classifier: Any
     classes: NDArray[np.int64]
@@ -96,28 +82,14 @@ class RangeModel:
 
 @dataclass(frozen=True)
 class ImpactTable:
-    """The table of features of co-runs, as the stage featurize wrote it.
-
-    Attributes
-    ----------
-    frame : DataFrame
-        The columns of `features.corun.rates.KEYS`, then the features.
-    digest : str
-        SHA-256 of the file.
-    """
+    """The table of features of co-runs as the stage featurize wrote it, and the SHA-256 of the file."""
 
     frame: pd.DataFrame
     digest: str
 
     @classmethod
     def read(cls, path: Path) -> ImpactTable:
-        """Read the table.
-
-        Raises
-        ------
-        InputError
-            If the file is missing or lacks a column.
-        """
+        """Read the table; InputError if the file is missing or lacks a column."""
         if not path.is_file():
             raise InputError("no such file; run featurize first", file=path)
         frame = pd.read_parquet(path)
@@ -176,10 +148,9 @@ class Learned:
         return np.asarray(np.exp(np.minimum(self.model.predict(x), np.log(_LARGEST))), np.float64)
 
     def right(self, rows: pd.DataFrame, predicted: Floats, tolerance: float) -> NDArray[np.bool_]:
-        """Return whether each row is predicted rightly, as the seed counts it.
+        """Return whether each row is predicted rightly, as seed 002 counts.
 
-        A regression is right within `tolerance` of the measured impact, a classification if the impact lies
-        in the predicted range.
+        A regression is right within `tolerance` of the measured impact, a classification in the right range.
         """
         measured = rows["impact"].to_numpy(np.float64)
         if isinstance(self.model, RangeModel):
@@ -192,18 +163,8 @@ class Learned:
 class ImpactRecipe:
     """How to fit a model of the catalogue.
 
-    Attributes
-    ----------
-    model : str
-    params : mapping
-        As its space gives them.
-    columns : tuple of str
-        The features that it sees.
-    share : float
-        The width of ranges, as a share of a task's mean impact.
-    seed : int
-    rates : tuple of str
-        Those of the features that are left out if ``params["rates"]`` is false.
+    `share` is the width of ranges as a share of a task's mean impact; `rates` are the features that are left
+    out where ``params["rates"]`` is false.
     """
 
     model: str
@@ -232,3 +193,122 @@ def named_of(rows: pd.DataFrame) -> Named:
     """Name each row's task, co-runners and machine."""
     pairs = (rows["task"] + BESIDE + rows["corunners"]).to_numpy(np.str_)
     return Named(pairs, rows["machine"].to_numpy(np.str_))
+
+
+#: A measured impact and its neighbours in repeats: fewer say nothing of how well a measurement repeats.
+_REPEATS = 2
+
+
+def scores(rows: pd.DataFrame) -> dict[str, float]:
+    """Score rows of oof.parquet.
+
+    ``within_tolerance``: the share predicted rightly (`Learned.right`); ``mape, median_error, p90_error``: of
+    |predicted / measured - 1|; ``r2``; ``coverage``: the share of measured impacts inside the interval;
+    ``interval_width``: its mean width over the predicted impact.
+    """
+    measured, predicted = rows["measured"].to_numpy(np.float64), rows["predicted"].to_numpy(np.float64)
+    error = np.abs(predicted / measured - 1)
+    spread = float(((measured - measured.mean()) ** 2).sum())
+    inside = (rows["low"] <= rows["measured"]) & (rows["measured"] <= rows["high"])
+    return {
+        "within_tolerance": float(rows["right"].mean()),
+        "mape": float(error.mean()),
+        "median_error": float(np.median(error)),
+        "p90_error": float(np.quantile(error, 0.9)),
+        "r2": 1 - float(((measured - predicted) ** 2).sum()) / spread if spread else 0.0,
+        "coverage": float(inside.mean()),
+        "interval_width": float(((rows["high"] - rows["low"]) / rows["predicted"]).mean()),
+    }
+
+
+def accuracy(errors: Any, tolerance: float) -> dict[str, float]:
+    """Return the share of relative errors below the tolerance, and their mean."""
+    return {"within_tolerance": float((errors < tolerance).mean()), "mape": float(errors.mean())}
+
+
+def summary(rows: pd.DataFrame) -> dict[str, Any]:
+    """Summarise one model in one design: per score ``mean`` and ``std`` over the folds and ``pooled``."""
+    folds = [scores(own) for _, own in rows.groupby("fold", sort=True)]
+    spreads = {name: spread([one[name] for one in folds], pooled) for name, pooled in scores(rows).items()}
+    return {"kind": str(rows["kind"].iloc[0]), **spreads}
+
+
+def log_width(rows: pd.DataFrame, confidence: float) -> float:
+    """Return the half width on the scale of log impact, from rows with ``measured`` and ``predicted``."""
+    return half_width(np.log(rows["measured"] / rows["predicted"]).to_numpy(np.float64), confidence)
+
+
+def with_intervals(rows: pd.DataFrame, confidence: float) -> pd.DataFrame:
+    """Add ``low`` and ``high`` to one model's rows in one design.
+
+    The width of a fold's intervals comes from the residuals of the other folds.
+    """
+    parts = []
+    for fold, own in rows.groupby("fold", sort=True):
+        others = rows[rows["fold"] != fold]
+        factor = np.exp(log_width(others if len(others) else own, confidence))
+        parts.append(own.assign(low=own["predicted"] / factor, high=own["predicted"] * factor))
+    return pd.concat(parts, ignore_index=True)
+
+
+def repeatability(pairs: pd.DataFrame, solo: pd.Series, tolerance: float) -> dict[str, Any]:
+    """Return how well repeated measurements agree, which bounds every accuracy.
+
+    Parameters
+    ----------
+    pairs : DataFrame
+        The table of pairs, with repetitions.
+    solo : Series
+        Solo seconds by machine and task.
+    tolerance : float
+        Also the width of ranges, as a share of a task's mean impact.
+
+    Returns
+    -------
+    dict
+        ``repeated`` co-runs; of one repetition as the prediction of the median of the others
+        ``within_tolerance, mape, p90_error`` and ``same_range``, None where nothing was repeated;
+        ``solo_spread``: median over tasks of the coefficient of variation of solo times.
+    """
+    alone = solo.groupby(level=[0, 1])
+    spread = (alone.std(ddof=1) / alone.mean()).dropna()
+    median = alone.median().reindex(pd.MultiIndex.from_frame(pairs[["machine", "task"]])).to_numpy()
+    runs = Placed.of(pairs).named.assign(impact=pairs["corun_seconds"].to_numpy() / median)
+    again = _again(runs)
+    scores: dict[str, Any] = {"repeated": len(again[CORUN].drop_duplicates())}
+    scores |= dict.fromkeys(("within_tolerance", "mape", "p90_error", "same_range", "solo_spread"))
+    if len(again):
+        error = (again["impact"] / again["others"] - 1).abs()
+        ranges = Ranges.of(runs["task"].to_numpy(np.str_), runs["impact"].to_numpy(np.float64), tolerance)
+        tasks = again["task"].to_numpy(np.str_)
+        one, other = (
+            ranges.numbers(tasks, again[name].to_numpy(np.float64)) for name in ("impact", "others")
+        )
+        scores |= accuracy(error, tolerance)
+        scores |= {"p90_error": float(error.quantile(0.9)), "same_range": float((one == other).mean())}
+    if len(spread):
+        scores["solo_spread"] = float(spread.median())
+    return {
+        name: round(value, DIGITS) if isinstance(value, float) else value for name, value in scores.items()
+    }
+
+
+def _again(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the runs that were repeated, with ``others``, the median of the other repetitions."""
+    found = [
+        own.assign(others=[own["impact"].drop(place).median() for place in own.index])
+        for _, own in runs.groupby(["machine", "task", "corunners"], sort=True)
+        if len(own) >= _REPEATS
+    ]
+    return pd.concat(found, ignore_index=True) if found else runs.iloc[:0].assign(others=0.0)
+
+
+def best(summaries: dict[str, Any]) -> str:
+    """Return the regression that is `ranked` first."""
+    return ranked(summaries)[0]
+
+
+def ranked(summaries: dict[str, Any]) -> list[str]:
+    """Sort regressions by pooled mean error, the smallest first, then by name: ranges are no numbers."""
+    models = {name: content for name, content in summaries.items() if content["kind"] == "regression"}
+    return sorted(models, key=lambda name: (models[name]["mape"]["pooled"], name))

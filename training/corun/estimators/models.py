@@ -31,13 +31,7 @@ MANY_RATES = 200
 
 @dataclass(frozen=True)
 class ImpactModel(Model):
-    """One kind of model of impact.
-
-    Attributes
-    ----------
-    kind : str
-        "regression" gives an impact, "classification" a range of impacts.
-    """
+    """A kind of model of impact; a "regression" gives an impact, a "classification" a range of impacts."""
 
     kind: Kind = "regression"
 

@@ -27,14 +27,7 @@ _HALF = 6
 
 @dataclass(frozen=True)
 class Named:
-    """Who ran beside whom, and where.
-
-    Attributes
-    ----------
-    pairs : ndarray of str, shape (n_rows,)
-        The task, `BESIDE`, and its co-runners joined by ``+``; the same on every machine.
-    machines : ndarray of str, shape (n_rows,)
-    """
+    """The pair (task, `BESIDE`, co-runners joined by ``+``) and the machine of each row, shape (n_rows,)."""
 
     pairs: Words
     machines: Words
@@ -45,16 +38,10 @@ class Named:
 
 @dataclass(frozen=True)
 class _Together:
-    """Who stands beside each row.
+    """The co-runners of each row.
 
-    Attributes
-    ----------
-    row, corunner : ndarray of int, shape (n_beside,)
-        Every co-runner of every row.
-    both, of_both : ndarray of int, shape (n_pairs,)
-        Every two co-runners of one row as a cell of a square matrix, and their row.
-    number : int
-        Of different co-runners.
+    `row` and `corunner` list every co-runner of every row; `both` and `of_both` every two co-runners of one
+    row, as a cell of a square matrix, and their row; `number` counts different co-runners.
     """
 
     row: NDArray[np.intp]
@@ -87,17 +74,10 @@ class _Together:
 
 @dataclass(frozen=True)
 class PressureParts:
-    """Why a `PressureRegressor` says what it says of a co-run.
+    """The parts of a `PressureRegressor`'s answer: ``sensitivity * pressure + shift`` is log impact.
 
-    Attributes
-    ----------
-    sensitivity, pressure : float
-        Of the task, and of its co-runners together; their product and `shift` add up to log impact. NaN
-        where it never saw one of them.
-    shift : float
-        By how much the task suffers more on that machine, in log impact.
-    usual_sensitivity, usual_pressure : float
-        In the median over tasks, and over as many co-runners.
+    `sensitivity` and `pressure` are NaN for unknown tasks; `shift` is the machine's; `usual_sensitivity` and
+    `usual_pressure` are medians over tasks, and over as many co-runners.
     """
 
     sensitivity: float
@@ -127,8 +107,7 @@ class PressureRegressor:
     def fit(self, named: Named, logs: Floats) -> PressureRegressor:
         """Fit to log impacts, shape (n_rows,).
 
-        Sets ``sensitivity_``, shape (n_tasks,), ``pressure_``, shape (n_corunners,), log impact beside it of
-        a task with a sensitivity of one, and ``shift_``, shape (n_machines, n_tasks), log impact.
+        Sets ``sensitivity_`` (n_tasks,), ``pressure_`` (n_corunners,) and ``shift_`` (n_machines, n_tasks).
         """
         tasks, beside = _parted(named.pairs)
         self.tasks_, task = np.unique(tasks, return_inverse=True)

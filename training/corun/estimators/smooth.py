@@ -41,14 +41,9 @@ _STEPS = 32
 
 @dataclass(frozen=True)
 class Spots:
-    """Rows as they are compared: where they lie in the directions of each side, and who they are.
+    """Coordinates of rows per side (task, co-runners, machine), shape (n_rows, n_directions).
 
-    Attributes
-    ----------
-    at : tuple of ndarray of shape (n_rows, n_directions)
-        Of the task, its co-runners and the machine.
-    who : tuple of ndarray of int, shape (n_rows,)
-        Numbers; below 0 for whom training never saw.
+    `who` has their numbers, shape (n_rows,); negative where training has not seen them.
     """
 
     at: tuple[Floats, ...]
@@ -88,17 +83,7 @@ class SmoothRegressor:
         self.seed = seed
 
     def fit(self, x: Floats, logs: Floats, named: Named, sides: Whole) -> SmoothRegressor:
-        """Fit to log impacts.
-
-        Parameters
-        ----------
-        x : ndarray of shape (n_rows, n_features)
-            May hold NaN.
-        logs : ndarray of shape (n_rows,)
-        named : Named
-        sides : ndarray of int, shape (n_features,)
-            As of `sides_of`.
-        """
+        """Fit to log impacts; `x`, shape (n_rows, n_features), may hold NaN; `sides` as of `sides_of`."""
         self.middle_ = _middle(x)
         self.rates_ = self._filled(x).max(axis=0) > _RATE
         turned = self._turned(x)
@@ -126,20 +111,11 @@ class SmoothRegressor:
         return self.mean_ + self.spread_ * np.concatenate(found)
 
     def shares(self, row: Floats, usual: Floats, named: Named) -> tuple[float, Floats, Floats]:
-        """Split what is said of one co-run along the straight way from the usual one, which is nobody.
+        """Split the log impact of one co-run along the straight line from the average one.
 
-        Returns
-        -------
-        usual : float
-            Log impact of the usual co-run.
-        features : ndarray of shape (n_features,)
-        who : ndarray of shape (2,)
-            What the task and its co-runners add for being known. With `features` they are the whole way.
-
-        Notes
-        -----
-        Aumann and Shapley, "Values of non-atomic games", 1974: what each adds on every step of the way, in
-        sum. The integral is Gauss and Legendre's; what it errs by is shared out.
+        Returns the log impact of the average co-run, the shares of the features, shape (n_features,), and
+        those of knowing the task and its co-runners, shape (2,). Aumann and Shapley, "Values of non-atomic
+        games", 1974; the integral by Gauss and Legendre, whose error is spread over the shares.
         """
         steps, weights = np.polynomial.legendre.leggauss(_STEPS)
         steps, weights = (steps + 1) / 2, weights / 2

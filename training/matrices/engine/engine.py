@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from math import factorial
 from typing import Any
 
 import numpy as np
@@ -16,14 +17,118 @@ from features.matrices.forms import ABOUT, FORMS, Known, Rows, summarised
 from features.matrices.projection import Projection
 from features.matrices.removal import Removal
 from training.estimators.answering import model_answering, require_finite
-from training.matrices.engine import drivers
 from training.matrices.engine.grouping import ALL, Grouping
 from training.matrices.engine.judges import FALLBACK, Alarms, Cases, Judges
 from training.matrices.engine.models import CATALOGUE, PAIRED
 from training.matrices.engine.search import Chosen, SearchQuestion, in_pairs, search
 from training.matrices.engine.shape import Prepared, Shape, Shaped, asked, with_both_sides
 
+Whole = NDArray[np.intp]
 Floats = NDArray[np.float64]
+
+#: From rows, and the pair of each, to log-odds.
+Odds = Callable[[Floats, Whole], Floats]
+
+#: So many metrics, those that differ most by their noise, are tried first; then so many that were best.
+TRIED, AGAIN = 32, 16
+#: No more are named: what each contributes is found out of all their subsets.
+MOST = 10
+#: So many numbers at a time are judged.
+AT_ONCE = 2_000_000
+#: What differs by less is told apart by rounding only.
+DIGITS = 9
+
+
+@dataclass(frozen=True)
+class NamedDrivers:
+    """The drivers of some pairs: columns of metrics and contributions, shape (n_pairs, n), largest first."""
+
+    metric: Whole
+    contribution: Floats
+
+
+def drivers(removal: Removal, odds_of: Odds, n: int) -> Iterator[tuple[slice, NamedDrivers]]:
+    """Yield, slice by slice of the pairs, the `n` metrics (at most `MOST`) that drive the log-odds.
+
+    Metrics are taken greedily: the one without which the log-odds fall most once those before it are gone; of
+    equals the one that differs most by its noise. A metric is removed by moving the target's runs so that its
+    middle is the baseline's. The loss without all of them is shared by Shapley's value. `odds_of` returns the
+    engine's log-odds for rows of the form.
+    """
+    pairs, metrics = removal.sizes.shape
+    n, tried = min(n, MOST, metrics), min(TRIED, metrics)
+    rows = int(removal.counts.max(initial=1)) * max(tried, 2**n) * removal.rows.x.shape[1]
+    step = max(1, AT_ONCE // max(1, rows))
+    for first in range(0, pairs, step):
+        here = slice(first, min(first + step, pairs))
+        search = _Taking(removal, odds_of, np.arange(here.start, here.stop))
+        # whoever asks looks whether what comes out is finite
+        with np.errstate(over="ignore", invalid="ignore"):
+            named = search.taken(n, tried)
+        yield here, named
+
+
+@dataclass(frozen=True)
+class _Taking:
+    """Pairs from which metrics are taken one after the other."""
+
+    removal: Removal
+    odds_of: Odds
+    pair: Whole
+
+    def taken(self, n: int, tried: int) -> NamedDrivers:
+        count = len(self.pair)
+        gone = np.zeros((count, self.removal.sizes.shape[1]), bool)
+        left = np.argsort(-self.removal.sizes[self.pair], axis=1, kind="stable")[:, :tried]
+        metric = np.zeros((count, n), np.intp)
+        for place in range(n):
+            without = self._odds(_with_each(gone, left))
+            order = np.argsort(np.round(without, DIGITS), axis=1, kind="stable")
+            left = np.take_along_axis(left, order, axis=1)
+            metric[:, place] = left[:, 0]
+            np.put_along_axis(gone, left[:, :1], values=True, axis=1)
+            left = left[:, 1 : AGAIN + 1]
+        return self._shared(metric)
+
+    def _shared(self, metric: Whole) -> NamedDrivers:
+        """Share what is lost without all metrics among them, by Shapley's value."""
+        count, n = metric.shape
+        inside = _subsets(n)
+        removed = np.zeros((count, len(inside), self.removal.sizes.shape[1]), bool)
+        places = np.broadcast_to(metric[:, None], (count, len(inside), n))
+        np.put_along_axis(removed, places, np.broadcast_to(inside, places.shape), axis=2)
+        contribution = np.round(-self._odds(removed) @ _weights(inside), 12) + 0.0
+        order = np.argsort(-np.round(contribution, DIGITS), axis=1, kind="stable")
+        metric = np.take_along_axis(metric, order, axis=1)
+        return NamedDrivers(metric, np.take_along_axis(contribution, order, axis=1))
+
+    def _odds(self, removed: NDArray[np.bool_]) -> Floats:
+        """Return the log-odds of versions of every pair, of whose metrics some are `removed`."""
+        count, versions, _ = removed.shape
+        pair = np.repeat(self.pair, versions)
+        x, version = self.removal.without(pair, removed.reshape(count * versions, -1))
+        odds = self.odds_of(x, pair[version])
+        return (np.bincount(version, odds) / np.bincount(version)).reshape(count, versions)
+
+
+def _with_each(gone: NDArray[np.bool_], more: Whole) -> NDArray[np.bool_]:
+    """Return what is `gone` and one more, shape (n_pairs, n_more, n_metrics)."""
+    removed = np.repeat(gone[:, None], more.shape[1], axis=1)
+    np.put_along_axis(removed, more[:, :, None], values=True, axis=2)
+    return removed
+
+
+def _subsets(n: int) -> NDArray[np.bool_]:
+    """Return all subsets of so many, shape (2 ** n, n)."""
+    return (np.arange(2**n)[:, None] >> np.arange(n)) % 2 == 1
+
+
+def _weights(inside: NDArray[np.bool_]) -> Floats:
+    """Return what the worth of each subset counts in the Shapley value of each member, shape as `inside`."""
+    n, others = inside.shape[1], inside.sum(axis=1, keepdims=True) - inside
+    orders = np.array([factorial(size) * factorial(n - 1 - size) / factorial(n) for size in range(n)])
+    return np.where(inside, 1.0, -1.0) * orders[others]
+
 
 #: A group gets a classifier of its own from so many abnormal target rows, and as many normal ones, on; fewer
 #: are too few for seed 001 (section 4.3).
@@ -41,18 +146,17 @@ class Scheme:
     form : str
         A name in `features.matrices.forms.FORMS`; section 4.5.
     prune : bool
-        Whether runs flagged invalid are left out of training; section 4.1. If not, they carry the label of
-        their matrix, as in the seed.
+        Whether runs flagged invalid are left out of training (section 4.1); else they have their matrix's
+        label.
     grouping : "none", "given" or "automatic"
-        Section 4.3. Given groups have classifiers of their own; automatic ones only say what is noisy where.
+        Section 4.3. Given groups have their own classifiers; automatic ones only estimate noise.
     components : int or None
-        The projection has at most so many components, searched; None: no projection. Section 4.2.
+        The most components of the projection; None: no projection. Section 4.2.
     balance : bool
-        Whether cost ratio, resampling rate and threshold are searched, and what a group's own classifier
-        counts; section 4.4. If not, errors cost the same and the threshold is one half.
+        Whether cost ratio, resampling rate, threshold and the weight of a group's own classifier are searched
+        (section 4.4); else errors cost the same and the threshold is one half.
     tuned : bool
-        Whether the classifier's own parameters are searched too, and whether it gets the projection at all;
-        beyond the seed.
+        Whether the classifier's own parameters, and whether to project, are searched; beyond the seed.
     """
 
     metrics: str
@@ -76,18 +180,14 @@ class Engine:
 
     Attributes
     ----------
-    scheme : Scheme
     model : str
-        A name in `training.matrices.engine.models.CATALOGUE`. Those of `PAIRED` see pairs of runs side by
-        side, whatever the scheme's form is.
-    trials : int
-        Of the search.
-    seed : int
+        A name in `training.matrices.engine.models.CATALOGUE`. Those of `PAIRED` see pairs of runs as one row,
+        whatever the scheme's form is.
     fixed : mapping
         Parameters that are not searched: ``components, sampler, rate, cost_ratio, share`` or the
-        classifier's own.
+        classifier's.
     alarms : Alarms or None
-        What is to be promised of false alarms.
+        The guarantee on false alarms.
     """
 
     scheme: Scheme
@@ -98,12 +198,9 @@ class Engine:
     alarms: Alarms | None = None
 
     def fit(self, tables: MatrixTables) -> FittedEngine:
-        """Learn from `tables`, whose flags are the labels; everything is tuned inside them.
+        """Fit to `tables`, whose flags are the labels; everything is tuned inside them.
 
-        Raises
-        ------
-        InputError
-            If the runs that are left are all normal, or all abnormal, or a name is unknown.
+        Raises InputError if the remaining runs are all normal or all abnormal, or a name is unknown.
         """
         return self.learned(self.prepared(self.shape.of(tables)))
 
@@ -153,10 +250,9 @@ class Engine:
 
 @dataclass(frozen=True)
 class MatrixDriver:
-    """A metric that drove a verdict: medians of both sides, NaN where not measured, and what it contributed.
+    """A metric that drove a verdict; medians of both sides are NaN where it was not measured.
 
-    Contributions add up to what the log-odds of abnormal fall once the target's runs are moved so that the
-    middles of all drivers are the baseline's; see `training.matrices.engine.drivers`.
+    Contributions add up to the fall of the log-odds of abnormal without the differences of all drivers.
     """
 
     metric: str
@@ -182,20 +278,7 @@ TOLD = tuple(ToldPair.__dataclass_fields__)[:-1]
 
 @dataclass(frozen=True)
 class FittedEngine:
-    """An engine that answers.
-
-    Attributes
-    ----------
-    scheme : Scheme
-    model : str
-    form : str
-    known : Known
-    grouping : Grouping
-    projection : Projection
-    judges : Judges
-    found : Chosen
-        What the search chose.
-    """
+    """An engine that answers; `found` is the outcome of the search."""
 
     scheme: Scheme
     model: str
@@ -217,12 +300,7 @@ class FittedEngine:
         return self.found.pairs.threshold
 
     def judged(self, tables: MatrixTables) -> pd.DataFrame:
-        """Judge every pair that has a baseline and a target.
-
-        Parameters
-        ----------
-        tables : MatrixTables
-            With `metrics`; runs that are known to be invalid should not be there.
+        """Judge every pair with a baseline and a target; `tables` need `metrics`, and only valid runs.
 
         Returns
         -------
@@ -256,13 +334,9 @@ class FittedEngine:
         return [(*of_pair, one, self.threshold, one >= self.threshold) for of_pair, one in told]
 
     def vectors(self, tables: MatrixTables) -> pd.DataFrame:
-        """Judge every vector that the form makes, as the seed counts.
+        """Judge every vector that the form makes, as the seed counts; of pairs in one row, every target run.
 
-        Returns
-        -------
-        DataFrame
-            ``run_id, pair_id, workload, group, side, probability, threshold, abnormal``; of pairs in one row,
-            every target run takes its pair's.
+        Returns ``run_id, pair_id, workload, group, side, probability, threshold, abnormal``.
         """
         return self._vectors(tables, *self._answered(tables))
 
@@ -290,7 +364,7 @@ class FittedEngine:
             return
         with model_answering(self.model):
             removal = Removal.of(self.form, whole, self.known, rows)
-        for here, found in drivers.drivers(removal, self.answering(removal), n):
+        for here, found in drivers(removal, self.answering(removal), n):
             named = self._named(removal, here, found, whole)
             yield from (
                 ToldPair(*about[pair], own) for pair, own in zip(removal.pairs[here], named, strict=True)
@@ -301,7 +375,7 @@ class FittedEngine:
         whole = self.grouping.applied(with_both_sides(tables))
         return Removal.of(self.form, whole, self.known, FORMS[self.form](whole, self.known))
 
-    def answering(self, removal: Removal) -> drivers.Odds:
+    def answering(self, removal: Removal) -> Odds:
         """Return what tells the log-odds of rows of pairs."""
         group, line = removal.rows.about["group"].to_numpy(object)[removal.starts], self.found.pairs
 
@@ -315,7 +389,7 @@ class FittedEngine:
         return odds
 
     def _named(
-        self, removal: Removal, here: slice, found: drivers.NamedDrivers, tables: MatrixTables
+        self, removal: Removal, here: slice, found: NamedDrivers, tables: MatrixTables
     ) -> Iterator[tuple[MatrixDriver, ...]]:
         """Yield the drivers of some pairs, with the medians of both sides."""
         require_finite(self.model, "contribution", found.contribution)
@@ -334,18 +408,9 @@ class FittedEngine:
             yield tuple(MatrixDriver(*one) for one in told)
 
     def drivers(self, tables: MatrixTables, pair_id: str, n: int = 5) -> pd.DataFrame:
-        """Name the `n` metrics that moved the verdict of one pair most towards abnormal.
+        """Return the `n` drivers of one pair: ``metric, baseline, target`` (medians), ``contribution``.
 
-        Returns
-        -------
-        DataFrame
-            ``metric, baseline, target, contribution``: medians of both sides, and its share of what the
-            log-odds of abnormal fall without all `n`; see `training.matrices.engine.drivers`.
-
-        Raises
-        ------
-        InputError
-            If there is no such pair with a baseline and a target.
+        Raises InputError if there is no such pair with a baseline and a target.
         """
         one = tables.of_runs((tables.runs["pair_id"] == pair_id).to_numpy(bool))
         if set(one.runs["side"]) != set(SIDES):

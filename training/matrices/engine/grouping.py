@@ -35,17 +35,7 @@ WILD = 25.0
 
 @dataclass(frozen=True)
 class Grouping:
-    """How runs are grouped.
-
-    Attributes
-    ----------
-    kind : "none", "given" or "automatic"
-    known : Known or None
-        How the metrics are scaled; for automatic groups.
-    projection : Projection or None
-    centres : ndarray of shape (n_groups, n_dimensions)
-        Of automatic groups.
-    """
+    """How runs are grouped; only automatic groups have `centres` (n_groups, n_dimensions)."""
 
     kind: str
     known: Known | None = None
@@ -54,16 +44,11 @@ class Grouping:
 
     @classmethod
     def of(cls, kind: str, tables: MatrixTables, metrics: list[str], seed: int) -> Grouping:
-        """Learn groups from training tables; only automatic ones need it.
+        """Learn groups from training tables; InputError if there is no such kind.
 
-        Test cases are clustered (k-means) by what their baselines are like. There are as many groups as
-        foretell best how much the normal pairs of other test cases differ: what a group is good for is to say
-        which metrics are noisy there. One group of all may be the best.
-
-        Raises
-        ------
-        InputError
-            If there is no such kind.
+        Only automatic groups are learned: test cases are clustered (k-means) by their baselines, into as many
+        groups as best predict how much the normal pairs of other test cases differ; one group of all may be
+        the best.
         """
         if kind not in KINDS:
             raise InputError(f'grouping="{kind}"; expected one of: {", ".join(KINDS)}')
@@ -108,15 +93,7 @@ def _normal(tables: MatrixTables, scales: Known) -> tuple[Floats, pd.Index]:
 
 @dataclass(frozen=True)
 class Differences:
-    """How much the two middles of normal pairs differ.
-
-    Attributes
-    ----------
-    squared : ndarray of shape (n_pairs, n_metrics)
-        In scaled values.
-    case : ndarray of int, shape (n_pairs,)
-        The place of each pair's test case.
-    """
+    """Squared scaled differences of normal pairs' middles (n_pairs, n_metrics), and their test cases."""
 
     squared: Floats
     case: NDArray[np.intp]
@@ -134,14 +111,9 @@ class Differences:
         return cls(np.nan_to_num(matrices.difference**2), place.astype(np.intp))
 
     def surprise(self, group: NDArray[np.intp]) -> float:
-        """Return how badly groups foretell the pairs of test cases that noise is not learned from.
+        """Return how badly groups predict held-out test cases: mean negative log-likelihood.
 
-        The mean negative log-likelihood of the differences, were they normal around zero.
-
-        Parameters
-        ----------
-        group : ndarray of int, shape (n_cases,)
-            From 0.
+        `group`, shape (n_cases,), counts from 0.
         """
         if not len(self.case):
             return 0.0

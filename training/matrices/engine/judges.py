@@ -19,6 +19,10 @@ from training.estimators.growing import grown
 from training.evaluation.risk_guarantee import Promised, Scored, kept
 from training.matrices.engine.models import log_odds
 
+Floats = NDArray[np.float64]
+Chosen = NDArray[np.bool_]
+Whole = NDArray[np.intp]
+
 
 @dataclass(frozen=True)
 class Alarms:
@@ -28,23 +32,14 @@ class Alarms:
     confidence: float
 
     def kept(self, held: pd.DataFrame, seed: int) -> Promised:
-        """Return the share, and the probability of abnormal from which on an alarm keeps it.
+        """Return the share, and the threshold on the probability of abnormal that keeps it.
 
-        Parameters
-        ----------
-        held : DataFrame
-            ``workload, told`` (probability of abnormal), ``y`` (1 is abnormal) of pairs, by classifiers that
-            had not seen the workload.
-        seed : int
+        `held` has ``workload, told`` (probability of abnormal) and ``y`` (1: abnormal) of out-of-fold pairs.
         """
         normal, workload = (held["y"] == 0).to_numpy(bool), held["workload"].to_numpy(np.str_)
         known = Scored(1 - held["told"].to_numpy(np.float64), normal, workload)
         return kept(known, [self.share], self.confidence, seed)[0].turned()
 
-
-Floats = NDArray[np.float64]
-Chosen = NDArray[np.bool_]
-Whole = NDArray[np.intp]
 
 SAMPLERS = ("none", "under", "over")
 #: Who judges where a group has no classifier of its own.
@@ -62,13 +57,11 @@ class Cases:
     x : ndarray of shape (n_rows, blocks * width + n_beside)
         Every block projected to `width` components, the leading ones first.
     plain : ndarray of shape (n_rows, blocks * n_metrics + n_beside) or None
-        The same without projection, where it was asked for.
+        The same without projection.
     y : ndarray of shape (n_rows,)
         1 is abnormal, 0 normal.
-    run, pair, workload, group : ndarray of str, shape (n_rows,)
     target : ndarray of bool, shape (n_rows,)
         Whether the row counts for its pair.
-    blocks, width : int
     """
 
     x: Floats
@@ -117,18 +110,9 @@ class Cases:
 
 @dataclass(frozen=True)
 class Judges:
-    """Fitted classifiers.
+    """Fitted classifiers, by group and of all rows (None where nobody needs that).
 
-    Attributes
-    ----------
-    own : dict of str to classifier
-        By group.
-    fallback : classifier or None
-        Of all rows; None only where nobody will need it.
-    share : float
-        What a group's own classifier counts against the fallback, in log-odds; 1: alone.
-    components : int or None
-        That they see.
+    `share` is the weight of a group's own classifier against the fallback, in log-odds; 1: alone.
     """
 
     own: dict[str, Any]
@@ -147,19 +131,15 @@ class Judges:
         groups: Collection[str],
         seed: int,
     ) -> Judges:
-        """Learn from the `chosen` cases.
+        """Fit to the `chosen` cases.
 
         Parameters
         ----------
-        model : Model
         params : mapping
             The classifier's own, and ``components, sampler, rate, cost_ratio, share``.
-        cases : Cases
-        chosen : ndarray of bool, shape (n_rows,)
         groups : collection of str
-            Those with a classifier of their own, if both kinds of label are chosen in them. Where all cases
-            that are not chosen belong to such groups, which judge alone, there is no fallback.
-        seed : int
+            Groups with a classifier of their own, if both labels are chosen in them. Where all other cases
+            belong to such groups, which judge alone, there is no fallback.
         """
         x, share = cases.leading(params["components"]), float(params["share"])
         own = {}
@@ -210,23 +190,11 @@ def fitted(model: Model, params: Params, x: Floats, y: NDArray[np.int64], seed: 
 
 
 def resampled(y: NDArray[np.int64], sampler: str, rate: float, seed: int) -> Whole:
-    """Return the rows to learn from (seed 001, section 4.4); nothing that is left out is copied.
+    """Return the rows to learn from, ascending (seed 001, section 4.4).
 
-    Parameters
-    ----------
-    y : ndarray of shape (n_rows,)
-        1 is abnormal, 0 normal.
-    sampler : "none", "under" or "over"
-        ``"under"`` leaves out rows of the more frequent class, ``"over"`` repeats rows of the rarer one.
-    rate : float
-        How many of the rarer class there are to be per one of the more frequent; not above 1. Where there are
-        as many already, all rows are returned once.
-    seed : int
-
-    Returns
-    -------
-    ndarray of int
-        Ascending.
+    "under" leaves out rows of the more frequent class of `y`, "over" repeats rows of the rarer one, until
+    there are `rate` (at most 1) of the rarer per one of the more frequent; where there already are, nothing
+    changes.
     """
     places = np.arange(len(y))
     if sampler == "none":

@@ -24,6 +24,8 @@ from training.estimators.catalogue import (
 )
 from training.estimators.growing import abnormal_share
 
+Floats = NDArray[np.float64]
+
 #: So many distances at a time are held in memory.
 AT_ONCE = 4_000_000
 #: Manhattan's distance; the other is Euclid's.
@@ -31,16 +33,9 @@ MANHATTAN = 1
 
 
 class Nearest:
-    """Neighbours that count the more the nearer they are, as scikit-learn's ``weights="distance"``.
+    """`k` neighbours weighted by inverse distance (`p`: 1 Manhattan, 2 Euclidean).
 
-    scikit-learn's own takes longer to check a few rows than to find what is near them.
-
-    Parameters
-    ----------
-    k : int
-        Neighbours.
-    p : 1 or 2
-        The power of the distance.
+    scikit-learn's own takes longer to check a few rows than to find their neighbours.
     """
 
     def __init__(self, k: int, p: int) -> None:
@@ -74,8 +69,6 @@ class Nearest:
         own = np.einsum("ij,ij->i", x, x)
         return np.sqrt(np.maximum(own[:, None] + self.squares_ - 2 * (x @ self.x_.T), 0))
 
-
-Floats = NDArray[np.float64]
 
 #: What these answer about is a pair: baseline and target side by side, whatever the scheme's form.
 PAIRED = frozenset({"similarity-logistic"})

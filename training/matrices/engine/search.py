@@ -80,7 +80,7 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Chosen:
-    """What a search chose.
+    """The outcome of a search.
 
     Attributes
     ----------
@@ -91,9 +91,9 @@ class Chosen:
     score : float
         The best trial's value; NaN where nothing was searched.
     ranking : float
-        Average precision over the pairs that were held out, in all ways; NaN where the threshold is one half.
+        Average precision over all held-out pairs; NaN where the threshold is one half.
     alarms : Promised or None
-        Which share of the normal pairs of other test cases may raise an alarm; None where none was asked for.
+        The guarantee on the share of normal pairs of other test cases with an alarm.
     """
 
     params: dict[str, Any]
@@ -106,26 +106,11 @@ class Chosen:
 
 @dataclass(frozen=True)
 class SearchQuestion:
-    """What is to be searched.
+    """What to search.
 
-    Attributes
-    ----------
-    model : Model
-    cases : Cases
-        Of training, with both labels.
-    groups : collection of str
-        Those that get a classifier of their own.
-    most : int or None
-        Components; None: no projection.
-    balance, tuned : bool
-        As in `training.matrices.engine.engine.Scheme`.
-    fixed : mapping
-        Parameters that are not searched.
-    seed : int
-    causes : mapping of str to str
-        What is known of what caused pairs that are abnormal, by pair.
-    alarms : Alarms or None
-        What is to be promised of false alarms.
+    `cases` have both labels; `groups` get their own classifiers; `most` is the largest number of components,
+    None: no projection; `balance` and `tuned` as in `Scheme`; `fixed` parameters are not searched; `causes`
+    are those known of abnormal pairs, by pair; `alarms` is the guarantee on false alarms.
     """
 
     model: Model
@@ -147,10 +132,7 @@ class SearchQuestion:
 
     @property
     def ladder(self) -> list[int | None]:
-        """Numbers of components, falling; none at all where there are columns beside them.
-
-        First of all stands no projection (None), where that may be chosen.
-        """
+        """Numbers of components, falling; 0 last if there are other columns; None (no projection) first."""
         steps: list[int | None] = []
         count = min(self.most or 0, self.cases.width)
         while count >= FEWEST or (count and not steps):
@@ -235,17 +217,9 @@ def search(question: SearchQuestion, trials: int) -> Chosen:
 
 
 def in_pairs(cases: Cases, chosen: NDArray[np.bool_], odds: Floats) -> tuple[Floats, Labels]:
-    """Return the mean log-odds of the target rows of each pair, and whether one is abnormal.
+    """Return the mean log-odds of the target rows of each pair, and whether one is abnormal (1).
 
-    Parameters
-    ----------
-    chosen : ndarray of bool, shape (n_rows,)
-    odds : ndarray of shape (n_chosen,)
-
-    Returns
-    -------
-    odds, labels : ndarray of shape (n_pairs,)
-        In the order of their first target rows.
+    `chosen` has shape (n_rows,), `odds` (n_chosen,); pairs are in the order of their first target rows.
     """
     rows = cases.target[chosen]
     pair, names = pd.factorize(cases.pair[chosen][rows])
@@ -282,12 +256,9 @@ def _judges(question: SearchQuestion, params: Mapping[str, Any], chosen: NDArray
 
 
 def thirds(cases: Cases, seed: int) -> NDArray[np.intp] | None:
-    """Part the cases: whole test cases, every group's and the abnormal ones in equal shares.
+    """Part the cases into 0, 1 and 2: whole test cases, groups and abnormal rows in equal shares.
 
-    Returns
-    -------
-    ndarray of shape (n_rows,) or None
-        0, 1 or 2; None where a third, or what is left without it, has one label only.
+    None where a third, or the rest without it, has one label only.
     """
     workload, place = np.unique(cases.workload.astype(str), return_inverse=True)
     group = np.unique(cases.group.astype(str), return_inverse=True)[1]

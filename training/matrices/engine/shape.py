@@ -34,36 +34,19 @@ class Apart:
 
 @dataclass(frozen=True)
 class Caused:
-    """Cases, and what caused those that are abnormal.
-
-    Attributes
-    ----------
-    workload, cause : ndarray of str, shape (n_cases,)
-        The cause is empty where there is none, or it is unknown.
-    abnormal : ndarray of bool, shape (n_cases,)
-    """
+    """Cases and the causes of the abnormal ones, shape (n_cases,); the cause is empty where unknown."""
 
     workload: NDArray[Any]
     cause: NDArray[Any]
     abnormal: Flags
 
     def parted(self, part: Whole, seed: int) -> list[Apart]:
-        """Part the cases: each cause is in one part, and its test cases too where they have no other.
+        """Part the cases: each cause is in one part, with its test cases where they have no other.
 
-        What is asked of a part are the normal cases of its test cases, and the abnormal ones of both its test
-        cases and its causes. What is learned from is neither of its test cases nor of its causes.
-
-        Parameters
-        ----------
-        part : ndarray of int, shape (n_cases,)
-            Of the test case of each, from 0: for those with several causes, or none.
-        seed : int
-            For the order of causes that are as frequent.
-
-        Returns
-        -------
-        list of Apart
-            Of parts with normal and abnormal cases to learn from and to ask; none where there are not two.
+        A part is tested on the normal cases of its test cases, and the abnormal ones of both its test cases
+        and its causes; training has neither its test cases nor its causes. `part`, shape (n_cases,), is used
+        for test cases with several causes or none. Only parts with both labels in training and test; none
+        where there are not two.
         """
         number = int(part.max(initial=0)) + 1
         of_cause = self._dealt(number, seed)
@@ -125,13 +108,7 @@ class Shape:
     seed: int
 
     def of(self, tables: MatrixTables) -> Shaped:
-        """Make rows of training tables.
-
-        Raises
-        ------
-        InputError
-            If the runs that are left are all normal, or all abnormal.
-        """
+        """Make rows of training tables; InputError if the remaining runs are all normal or all abnormal."""
         tables = pruned(tables) if self.prune else spread_labels(tables)
         metrics = (tables.summary if self.metrics == "summary" else tables.raw) or tables.raw
         grouping = Grouping.of(self.grouping, tables, metrics, self.seed)

@@ -39,15 +39,9 @@ class KnownMetric:
 
 @dataclass(frozen=True)
 class KeptAlarms:
-    """What is promised of false alarms on normal pairs of test cases that training has not seen.
+    """The guarantee on false alarms on normal pairs of test cases that training has not seen.
 
-    Attributes
-    ----------
-    share, confidence : float
-    kept : bool
-        Whether there were test cases enough to promise it.
-    measured : float or None
-        The mean share in rehearsals, on test cases that had no say in the threshold.
+    `kept`: whether there were enough test cases; `measured`: the mean share on held-out test cases.
     """
 
     share: FiniteFloat
@@ -65,33 +59,24 @@ class KeptAlarms:
 
 @dataclass(frozen=True)
 class EngineCard(StoredCard):
-    """What must be known beside an engine to use it.
+    """The card of an engine.
 
     Attributes
     ----------
     entry : str
         Its name in metrics.json, such as ``xgboost contrasted``.
-    model : str
-        Its name in the catalogue, such as ``xgboost``.
-    scheme : dict
-        The fields of `training.matrices.engine.engine.Scheme`.
     metrics : tuple of KnownMetric
-        All that it takes, raw and summary.
-    groups : tuple of str
-        That it was trained on.
-    own : tuple of str
-        Groups with a model of their own; all others are answered by the fallback.
+        All metrics that it takes, raw and summary.
+    groups, own : tuple of str
+        Groups in the training data, and those with a model of their own.
     threshold : float
         ``fail`` from this probability on.
-    params : dict
-        What was tuned.
     missing : float
         The share of the raw metrics that a run, or all runs, may lack.
     data_digest : str
         SHA-256 of the training tables.
-    seed : int
     promise : KeptAlarms or None
-        None where nothing was asked for.
+        None where no guarantee was asked for.
     """
 
     entry: str
@@ -153,22 +138,7 @@ class TrainedEngine:
 
 @dataclass(frozen=True)
 class EngineRecipe:
-    """How an engine is trained.
-
-    Attributes
-    ----------
-    cell : Cell
-    trials : int
-    seed : int
-    validity : bool
-        Whether there is a validity tree to learn.
-    missing : float
-        The share of the raw metrics that a run may lack.
-    digest : str
-        Of the data.
-    alarms : Alarms or None
-        What is to be promised of false alarms.
-    """
+    """How an engine is trained: `validity` says whether to learn a validity tree, `digest` is of the data."""
 
     cell: Cell
     trials: int

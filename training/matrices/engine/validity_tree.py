@@ -35,19 +35,11 @@ MOST, AT_ONCE = 50, 2_000_000
 class ValidityTree:
     """A decision tree on how a run deviates from the other runs of its pair.
 
-    A run is compared with the other runs of its own matrix and with the other matrix; the smaller of the two
-    deviations counts, so that a target that differs as a whole is not invalid. Deviations are of scaled
-    values (`features.matrices.forms.Known`), so that a tree learned from some workloads holds for others.
-
-    Attributes
-    ----------
-    known : Known
-        How metrics are scaled, raw and summary ones.
-    noise : ndarray of shape (n_groups + 1, n_metrics)
-        How much runs deviate, by group; the last row is of all.
-    units : tuple of str, length n_metrics
-    tree : DecisionTreeClassifier or None
-        None where no run, or every run, was flagged invalid: then all are valid.
+    A run is compared with the other runs of its own matrix and with the other matrix; the smaller deviation
+    counts, so that a target that differs as a whole is not invalid. Deviations are of scaled values
+    (`features.matrices.forms.Known`), so that a tree learned from some workloads holds for others. `noise`,
+    shape (n_groups + 1, n_metrics), is how much runs deviate, the last row in all groups; `tree` is None
+    where no run, or every run, was flagged invalid: then all are valid.
     """
 
     known: Known
@@ -57,14 +49,9 @@ class ValidityTree:
 
     @classmethod
     def fit(cls, tables: MatrixTables, seed: int) -> ValidityTree:
-        """Learn from the flags ``valid``; runs without one teach what is usual only.
+        """Learn from the flags ``valid``; runs without one only teach what is usual. InputError without runs.
 
-        Depth and class weights are those of the best balanced accuracy on held-out test cases.
-
-        Raises
-        ------
-        InputError
-            If there are no runs.
+        Depth and class weights are those with the best balanced accuracy on held-out test cases.
         """
         runs = tables.runs
         if not len(runs):
@@ -87,13 +74,9 @@ class ValidityTree:
         return (*self.known.metrics, *(f"metrics beyond {bound:g} times their noise" for bound in BEYOND))
 
     def judged(self, tables: MatrixTables) -> pd.DataFrame:
-        """Judge every run.
+        """Return ``run_id, pair_id, side, probability, invalid, path``, a row per run.
 
-        Returns
-        -------
-        DataFrame
-            ``run_id, pair_id, side, probability, invalid, path``, row by row as the table of runs; ``path``
-            is the way through the tree in words, empty where the run is valid.
+        ``path`` is the path through the tree in words, empty where the run is valid.
         """
         about = tables.runs[["run_id", "pair_id", "side"]].reset_index(drop=True)
         asked = self._asked(tables)
@@ -182,21 +165,11 @@ def _with_shares(deviation: Floats, sizes: Floats) -> Floats:
 
 
 def deviations(runs: pd.DataFrame, scaled: Floats) -> tuple[Floats, Floats]:
-    """Return how every run deviates from the other runs of its pair.
+    """Return how every run deviates from the other runs of its pair, and from which value.
 
-    Parameters
-    ----------
-    runs : DataFrame
-        With ``pair_id`` and ``side``.
-    scaled : ndarray of shape (n_runs, n_metrics)
-
-    Returns
-    -------
-    deviation : ndarray of shape (n_runs, n_metrics)
-        From the other runs of its side, or from the other side, whichever is smaller: at least half of those
-        runs are as near. Of many, `MOST` are compared with. 0 where there is nothing to compare with.
-    usual : ndarray of shape (n_runs, n_metrics)
-        What it deviates from; the value itself where there is nothing, 0 where it was not measured.
+    Both of shape (n_runs, n_metrics), as `scaled`. The deviation is from the other runs of its side, or from
+    the other side, whichever is smaller: at least half of those runs are as near; of many, `MOST` are
+    compared with; 0 where there is nothing to compare with. The value is 0 where it was not measured.
     """
     standing, deviation = RunPlaces.of(runs), np.full(scaled.shape, np.nan)
     for sides in _alike(standing):
