@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
@@ -13,7 +13,8 @@ from typing import Any, NoReturn, Protocol, TypeVar
 import numpy as np
 import zstandard
 from anyio import to_thread
-from fastapi import Request
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
 from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 
@@ -141,6 +142,15 @@ def _within(chunks: Iterator[bytes], limit: int) -> Iterator[bytes]:
 
 
 _UNPACK: dict[str, Callable[[bytes, int], bytes]] = {"gzip": _gzip, "x-gzip": _gzip, "zstd": _zstd}
+
+
+class BareRoute(APIRoute):
+    """A route whose endpoint takes the request as it comes, and is described as any other."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the endpoint; there are no parameters to be found for it."""
+        handler: Callable[[Request], Coroutine[Any, Any, Response]] = self.endpoint
+        return handler
 
 
 #: What stands for a file's name in the messages about a body.

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from data.comparisons.formats import results_of_run
 from data.comparisons.params import Comparisons
-from data.comparisons.reading import results_of_run
 from data.comparisons.request import JudgeRequest
 from data.corun.params import Corun
 from data.errors import InputError

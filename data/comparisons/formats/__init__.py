@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import pandas as pd
+
 from data.comparisons.formats.tools import TOOLS, assembly, recognition
 from data.comparisons.formats.tools.asv import BENCHMARKS
 from data.comparisons.formats.tools.recognition import Root, ToolFormat
@@ -16,6 +18,7 @@ from data.comparisons.reading import PIECE
 from data.comparisons.tables import ComparisonTables
 from data.comparisons.validity import check
 from data.errors import InputError
+from data.tables.files import content_of
 from data.tables.formats import Format, Reading, chosen
 from data.tables.problems import Problems, nearest
 
@@ -280,3 +283,46 @@ def _sniff_json(path: Path) -> str:
     if keys.keys() == {"results"}:
         return "run-json"
     raise recognition.unknown_content(file, TOOLS.values(), "JSON")
+
+
+def results_of_run(
+    path: Path,
+    problems: Problems | None = None,
+    measure: Measure | None = None,
+    kind: str | None = None,
+) -> pd.DataFrame:
+    """Read the results of one run.
+
+    Parameters
+    ----------
+    path : Path
+        What a benchmark tool wrote (`data.comparisons.formats.tools`), result XML, or a directory of tables.
+    problems : Problems, optional
+        Takes notes on what had to be assumed.
+    measure : Measure, optional
+        What is measured and which direction is better, where the file does not say.
+    kind : str, optional
+        The format; by default what the content says.
+
+    Returns
+    -------
+    DataFrame
+        With the columns of ``RESULT_DTYPES``.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or holds comparisons or several versions instead of one run.
+    """
+    kind = kind or sniff(path)
+    if kind == "comparison-json":
+        # what is no JSON at all is told as that
+        content_of(path)
+    if kind in {"comparison-json", "comparison-xml", "sap-hana"}:
+        raise InputError(f"is {kind}; expected the results of one run: {', '.join(RUNS)}", file=path)
+    results = ComparisonTables.joined(
+        list(stream(kind, [path], problems or Problems(), measure=measure, piece=None))
+    ).results
+    if results["order"].min() != results["order"].max():
+        raise InputError("holds the results of several versions; expected those of one run", file=path)
+    return results

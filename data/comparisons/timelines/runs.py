@@ -12,10 +12,9 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from data.comparisons.formats import result_xml
+from data.comparisons.formats import result_xml, results_of_run
 from data.comparisons.formats.result_xml import ResultRun
 from data.comparisons.params import Measure
-from data.comparisons.reading import results_of_run
 from data.comparisons.sides import Floats, Ints
 from data.comparisons.tables import FIVE_NUMBERS, ComparisonTables
 from data.comparisons.units import UNKNOWN
@@ -92,7 +91,7 @@ def of_xml(path: Path, source: str, problems: Problems, measure: Measure) -> Tim
 
 
 def of_json(path: Path, source: str, problems: Problems, measure: Measure) -> Iterator[TimelineRun]:
-    """Read a JSON file of one run, by machine; raises as `data.comparisons.reading.results_of_run`."""
+    """Read a JSON file of one run, by machine; raises as `data.comparisons.formats.results_of_run`."""
     named = _named(result_xml.beside(path), path)
     results = results_of_run(path, problems, measure)
     results["version"] = named[VERSION]

@@ -11,10 +11,10 @@ from pathlib import Path
 import pandas as pd
 
 from data.comparisons import formats
+from data.comparisons.formats import results_of_run
 from data.comparisons.formats.tools import TOOLS
 from data.comparisons.pair import SIDES, MatchedOperations, NamedOperation, counted, listed
 from data.comparisons.params import Measure
-from data.comparisons.reading import results_of_run
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 from data.tables.problems import Problems

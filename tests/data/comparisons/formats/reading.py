@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from data.comparisons import formats
-from data.comparisons.reading import results_of_run
+from data.comparisons.formats import results_of_run
 from data.errors import InputError
 from data.tables.problems import Problems
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from data.comparisons import formats
-from data.comparisons.reading import results_of_run
+from data.comparisons.formats import results_of_run
 from data.tables.problems import Problems
 from tests.data.comparisons.formats.reading import SAMPLES, compared, ran, run, written
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from data.comparisons.reading import results_of_run
+from data.comparisons.formats import results_of_run
 from tests.data.comparisons.formats.reading import needs, ran, run, written
 
 PROGRAM = """

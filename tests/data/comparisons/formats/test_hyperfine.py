@@ -2,7 +2,7 @@
 
 import json
 
-from data.comparisons.reading import results_of_run
+from data.comparisons.formats import results_of_run
 from tests.data.comparisons.formats.reading import needs, ran, run, written
 
 

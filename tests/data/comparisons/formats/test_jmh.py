@@ -1,6 +1,6 @@
 """Files that are written from JMH's documentation: JMH is not there."""
 
-from data.comparisons.reading import results_of_run
+from data.comparisons.formats import results_of_run
 from tests.data.comparisons.formats.reading import SAMPLES, run, written
 
 

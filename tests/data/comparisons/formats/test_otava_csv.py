@@ -5,8 +5,8 @@ import shutil
 import pytest
 
 from data.comparisons import formats
+from data.comparisons.formats import results_of_run
 from data.comparisons.params import Measure
-from data.comparisons.reading import results_of_run
 from data.tables.problems import Problems
 from tests.data.comparisons.formats.reading import SAMPLES, refusal, run, series, written
 

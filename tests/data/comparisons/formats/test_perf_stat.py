@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from data.comparisons.reading import results_of_run
+from data.comparisons.formats import results_of_run
 from tests.data.comparisons.formats.reading import needs, ran, run, written
 
 WORK = ("stress-ng", "--quiet", "--cpu", "1", "--cpu-ops", "20") if shutil.which("stress-ng") else ("true",)

@@ -3,7 +3,7 @@
 import json
 import sys
 
-from data.comparisons.reading import results_of_run
+from data.comparisons.formats import results_of_run
 from tests.data.comparisons.formats.reading import SAMPLES, ran, refusal, run, written
 
 TESTS = """
