@@ -36,14 +36,7 @@ _TEXT = {"schema": {"type": "string"}}
 
 
 def create_app(models: Mapping[str, Lazy], settings: ServerSettings | None = None) -> FastAPI:
-    """Make the application.
-
-    Parameters
-    ----------
-    models : mapping of str to Lazy
-        By the key of what is registered. A door whose model is not there answers 503.
-    settings : ServerSettings, optional
-    """
+    """Make the application."""
     app = FastAPI(
         title="perfjudge",
         summary="Verdicts on performance measurements",

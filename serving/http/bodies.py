@@ -39,7 +39,6 @@ async def body_of(request: Request, limit: int) -> bytes:
 
     Parameters
     ----------
-    request : Request
     limit : int
         Bytes that it may have, packed and unpacked.
 
@@ -179,10 +178,6 @@ class Answered:
 
     Attributes
     ----------
-    content : bytes
-    judged : Countable or None
-    media_type : str
-    headers : mapping
     vectors : ndarray of shape (n_questions, n_features) or None
         What the model was asked, in the order of the features that its card names.
     unlike : int

@@ -84,16 +84,7 @@ def _describe(document: dict[str, Any], settings: ServerSettings) -> None:
 
 
 class Front:
-    """ASGI around an application.
-
-    Parameters
-    ----------
-    app : ASGIApp
-    state : State
-        Has ``models``, ``metrics``, ``drift``, ``recent``, ``shadow`` and ``csrf``.
-    settings : ServerSettings
-    allowed : Access
-    """
+    """ASGI around an application."""
 
     def __init__(self, app: ASGIApp, state: State, settings: ServerSettings, allowed: Access) -> None:
         self._app, self._state, self._settings, self._allowed = app, state, settings, allowed
@@ -181,14 +172,7 @@ class Front:
 
 
 class Passage:
-    """What goes in and out of the application for one request.
-
-    Attributes
-    ----------
-    exchange : Exchange
-    timer : asyncio.Timeout or None
-        What ends the waiting; it starts anew once the body is there.
-    """
+    """What goes in and out of the application for one request."""
 
     __slots__ = ("_receive", "_seconds", "_send", "exchange", "timer")
 

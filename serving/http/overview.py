@@ -136,17 +136,7 @@ def promotions() -> Iterator[Promotion]:
 
 
 def advice(troubled: Sequence[str], far: Mapping[str, str], verdicts: Sequence[VerdictLine]) -> Iterator[str]:
-    """Yield sentences for the person who must act.
-
-    Parameters
-    ----------
-    troubled : sequence of str
-        Models that do not answer as they should.
-    far : mapping of str to str
-        By model, the feature that lies far off what it was trained on.
-    verdicts : sequence of VerdictLine
-        The last ones.
-    """
+    """Yield sentences for the person who must act."""
     if troubled:
         yield f"Mend {listed(troubled)} first: requests to it get no answer, or one of an older version."
     for model, feature in far.items():

@@ -174,7 +174,6 @@ def serve(settings: ServerSettings, host: str, port: int, workers: int, *, shado
 
     Parameters
     ----------
-    settings : ServerSettings
     host, port : str, int
         Port 0 takes any that is free.
     workers : int

@@ -15,17 +15,7 @@ LETTERS = 200
 
 @dataclass(frozen=True)
 class Contenders:
-    """Who is compared, on what.
-
-    Attributes
-    ----------
-    name : str
-        The registered name.
-    champion, challenger : str
-        The versions.
-    source : str
-        ``http``, or the path of what was judged.
-    """
+    """Who is compared, on what."""
 
     name: str
     champion: str
@@ -59,13 +49,7 @@ class HeldTogether:
     disagreements: list[Disagreement] = field(default_factory=list)
 
     def add(self, champion: Sequence[Opinion], challenger: Sequence[Opinion]) -> None:
-        """Hold what they say of the same cases, in the same order, against each other.
-
-        Raises
-        ------
-        InputError
-            If they are not of the same cases.
-        """
+        """Hold what they say of the same cases, in the same order, against each other."""
         if [one.case for one in champion] != [one.case for one in challenger]:
             raise InputError("the challenger was not asked about the same cases as the champion")
         pairs = list(zip(champion, challenger, strict=True))

@@ -51,18 +51,7 @@ class SaidBoth:
 
 @dataclass(frozen=True)
 class ShadowFigures:
-    """What was found of two contenders.
-
-    Attributes
-    ----------
-    name, champion, challenger, source : str
-        As of `serving.shadow.held.Contenders`.
-    since, until : str
-        When the first and the last case was judged, in UTC, as ISO 8601 has it.
-    judged, agreed : int
-        How many cases there were, and in how many both said the same.
-    said : list of SaidBoth
-    """
+    """What was found of two contenders."""
 
     name: str
     champion: str

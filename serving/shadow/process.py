@@ -34,15 +34,7 @@ DROPPED, FAILED = "dropped", "failed"
 
 @dataclass
 class Challengers:
-    """Challengers of all doors that have one.
-
-    Attributes
-    ----------
-    doors : mapping
-        By path.
-    models : mapping
-        By path; each follows its alias.
-    """
+    """Challengers of all doors that have one."""
 
     doors: Mapping[str, Door]
     models: Mapping[str, Lazy]
