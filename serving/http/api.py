@@ -26,7 +26,7 @@ from serving.http.request_context import note
 from serving.http.schemas import Health, ProblemDetails, Readiness, RefusedError
 from serving.http.settings import ServerSettings
 from serving.promotion import tracing
-from serving.shadow import reporting
+from serving.shadow import figures
 from serving.supply import Door, doors, pages
 
 #: How any door may refuse a question.
@@ -58,7 +58,7 @@ def create_app(models: Mapping[str, Lazy], settings: ServerSettings | None = Non
         one.add(app)
     _add_state(app)
     tracing.install(app)
-    reporting.install(app)
+    figures.install(app)
     _describe(app)
     middleware.install(app, app.state.settings)
     return app
