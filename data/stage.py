@@ -36,6 +36,8 @@ Stage = Callable[[], None]
 BAD_INPUT, UNEXPECTED = 2, 70
 #: How Python encodes bytes of names that are not UTF-8.
 _NOT_UTF8 = "surrogates not allowed"
+#: Packages that only some users need, and the extra of perfjudge that installs them.
+EXTRAS = {"dask": "cluster", "distributed": "cluster", "psycopg": "postgres", "boto3": "s3"}
 #: Characters of an error's message that are shown.
 _MOST = 300
 #: What may run between DVC and its stage.
@@ -99,6 +101,10 @@ def end(error: Exception, prefix: str = "") -> int:
     elif isinstance(error, OSError):
         file = "" if error.filename is None else f"{error.filename}: "
         message, code = f"{file}{error.strerror or error}", BAD_INPUT
+    elif isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
+        extra = EXTRAS[error.name]
+        install = f"install perfjudge[{extra}] (uv sync --extra {extra})"
+        message, code = f"the package {error.name} is not installed; {install}", BAD_INPUT
     elif isinstance(error, UnicodeEncodeError) and error.reason == _NOT_UTF8:
         # a name of a file: all other text is decoded strictly
         message, code = f"{error.object}: is not UTF-8; a file of this name must be renamed", BAD_INPUT

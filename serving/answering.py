@@ -72,10 +72,8 @@ def judge_source(
 
     Parameters
     ----------
-    source : Path
     uri : str or None
         The model's address; None: the champion.
-    wanted : Wanted
     keep_going : bool
         Skip what is bad, and say so on stderr.
     options : mapping

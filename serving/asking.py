@@ -75,7 +75,6 @@ class Answers(Sequence[T]):
 
     Attributes
     ----------
-    each : tuple
     models : tuple of ModelAnswer
         Which models gave them: several if another one took over in between.
     notes : tuple of str

@@ -170,16 +170,8 @@ for _supplied in supplies():
 def run(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code.
 
-    Parameters
-    ----------
-    arguments : list of str, optional
-        By default those of the process.
-
-    Returns
-    -------
-    int
-        0 done, 1 found what ``--fail-on-regression`` or ``--fail-on-missing`` asks for, 2 bad input or
-        usage, 70 a mistake of perfjudge itself, 130 interrupted.
+    0: done; 1: a regression was found and ``--fail-on-regression`` (or ``--fail-on-missing``) was given;
+    2: bad input or usage; 70: an error of perfjudge itself; 130: interrupted.
     """
     from typer.exceptions import Abort, TyperException
 

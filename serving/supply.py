@@ -127,7 +127,6 @@ class Door:
 
     Attributes
     ----------
-    path, name, says : str
     request, answer : type
         Of JSON.
     handlers : mapping
@@ -189,7 +188,6 @@ class Judging:
     judge : callable
         Takes the source, the model's address, how to answer, ``keep_going``, and the `options` that were
         given; returns the exit code.
-    options : mapping
     recognised : callable or None
         Tells whether a source is the family's; None: whatever no other family recognises.
     """
@@ -220,8 +218,6 @@ class Importing:
     read : callable
         Takes the format, the sources, the directory that gets the tables, ``keep_going``, and the `options`
         that were given; returns what it counted.
-    formats : callable
-    options : mapping
     """
 
     what: str
@@ -261,12 +257,8 @@ class ServingSupply:
     ----------
     page : callable
         Returns the report of the project at a path as one self-contained HTML text.
-    importing : Importing or None
-    judging : Judging or None
-    models : tuple of Registered
     doors : callable
         Returns each `Door`.
-    pages : Pages or None
     commands : callable or None
         Adds the family's own commands to the command line.
     labels : callable or None

@@ -21,13 +21,7 @@ from serving.http.bodies import Answered, request_of
 
 
 def answer_static(body: bytes, static: Static) -> Answered:
-    """Predict the co-runs of a request; of unknown tasks and machines it says that nothing can be told.
-
-    Raises
-    ------
-    RefusedError
-        400 if the body is not JSON, 422 if it is not a request.
-    """
+    """Predict the co-runs of a request; of unknown tasks and machines it says that nothing can be told."""
     request = request_of(body, StaticRequest)
     notes: list[str] = []
     rows = list(_rows(request.tasks, static, notes))

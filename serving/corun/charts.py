@@ -93,13 +93,7 @@ def heat_map(given: EvaluatedCoruns) -> Chart | None:
 
 
 def events_chart(given: EvaluatedCoruns) -> Chart | None:
-    """Draw by which factor each event's count changed in the co-run with the largest impact (figure 2).
-
-    Returns
-    -------
-    Chart or None
-        None where no events were counted in co-runs.
-    """
+    """Draw by which factor each event's count changed in the co-run with the largest impact (figure 2)."""
     task, other = given.strongest
     here = {"task": task, "machine": given.machine}
     pairs = where(given.tables.pairs, corunner_1=other, **here)
@@ -174,20 +168,7 @@ _DRAWN = 600
 
 
 def residual_chart(name: str, residuals: pd.DataFrame, what: str) -> Chart | None:
-    """Draw the four plots of figures 4 and 5: residuals, normal Q-Q, scale-location, leverage.
-
-    Parameters
-    ----------
-    residuals : DataFrame
-        As `training.corun.stages.residuals` gives them.
-    what : str
-        Which model, for the title.
-
-    Returns
-    -------
-    Chart or None
-        None where there are none.
-    """
+    """Draw the four plots of figures 4 and 5: residuals, normal Q-Q, scale-location, leverage."""
     if residuals.empty:
         return None
     outside = float((residuals["standardised"].abs() > 3).mean())  # noqa: PLR2004 - three deviations

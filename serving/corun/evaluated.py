@@ -34,19 +34,7 @@ _FEWEST = 4
 
 @dataclass(frozen=True)
 class Check:
-    """Totals of co-run seconds of all tasks, two to a machine, as the pairs were measured.
-
-    Attributes
-    ----------
-    tasks : int
-    chosen : float
-        Of the placement with the least slow-down by predictions of pairs that the model had not seen, as
-        `serving.corun.place.place` chooses.
-    best, worst : float
-        Of the placements with the least and the most time by the measurement.
-    random : ndarray of shape (DRAWS,)
-        Of placements at random.
-    """
+    """Totals of co-run seconds of all tasks, two to a machine, as the pairs were measured."""
 
     tasks: int
     chosen: float
@@ -71,20 +59,7 @@ class Check:
 
 
 def check(predicted: pd.DataFrame, measured: pd.DataFrame, solo: pd.Series, seed: int) -> Check | None:
-    """Place all tasks by predictions, and add up what was measured.
-
-    Parameters
-    ----------
-    predicted, measured : DataFrame
-        Impacts, a row per task and a column per co-runner, NaN where they did not run together.
-    solo : Series
-        Solo seconds by task.
-
-    Returns
-    -------
-    Check or None
-        None where not all pairs of the tasks were measured on one machine.
-    """
+    """Place all tasks by predictions, and add up what was measured."""
     tasks = [task for task in measured.index if task in measured.columns and task in solo.index]
     if len(tasks) < _FEWEST:
         return None
@@ -224,22 +199,7 @@ class Metrics(pages.Metrics[Entry]):
 
 @dataclass(frozen=True)
 class EvaluatedCoruns:
-    """All that the page is drawn from.
-
-    Attributes
-    ----------
-    metrics : Metrics
-    tables : CorunTables
-        What was kept of the measurement.
-    notes : tuple of str
-        What was left out and why, and what to know about the measurement.
-    instances : DataFrame
-        A row per task, co-runners and machine: ``solo_seconds, impact``.
-    placements : MeasuredPlacements or None
-        Placements that were really run; None if none was.
-    oof, table1, importance, removed, residuals, online_residuals : DataFrame
-        As training wrote them.
-    """
+    """All that the page is drawn from."""
 
     metrics: Metrics
     tables: CorunTables
@@ -255,13 +215,7 @@ class EvaluatedCoruns:
 
     @classmethod
     def read(cls, root: Path) -> EvaluatedCoruns:
-        """Read the stages' files under `root`.
-
-        Raises
-        ------
-        InputError
-            If one is missing or broken.
-        """
+        """Read the stages' files under `root`."""
         places = Places("corun", root)
         reports, decisions = places.evaluated, CorunDecisions.read(places.valid)
         tables = {name: read_table(reports / f"{name}.parquet", dtypes) for name, dtypes in TABLES.items()}

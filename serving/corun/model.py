@@ -29,17 +29,7 @@ Online = Served[TrainedOnline]
 
 @dataclass(frozen=True)
 class Static:
-    """The model of tasks with a history, the solo runs that it knows, and where it comes from.
-
-    Attributes
-    ----------
-    card : ImpactCard
-    known : KnownTasks
-    ref : ModelRef
-    quick, load : callable
-        Return what answers a few co-runs soonest, and the model itself. Each is read once: a question that
-        cannot be answered need not wait for it.
-    """
+    """The model of tasks with a history, the solo runs that it knows, and where it comes from."""
 
     card: ImpactCard
     known: KnownTasks
@@ -54,20 +44,7 @@ class Static:
 
 
 def load_static(uri: Address = None, further: Path | None = None) -> Static:
-    """Load the model that answers before a run.
-
-    Parameters
-    ----------
-    uri : str or Version, optional
-        As of `serving.models.loaded`. By default the champion.
-    further : Path, optional
-        A directory of tables with solo runs of further tasks.
-
-    Raises
-    ------
-    InputError
-        As of `serving.models.loaded`.
-    """
+    """Load the model that answers before a run."""
     static = loaded(static_name, uri, _static)
     if further is None:
         return static
@@ -136,13 +113,7 @@ load_online = SECONDS.load
 
 
 def known_online(uri: Address = None) -> Online | None:
-    """Load the online model, by default the champion; None where there is no champion.
-
-    Raises
-    ------
-    InputError
-        As of `serving.models.loaded`, if one is named, or the champion cannot be read.
-    """
+    """Load the online model, by default the champion; None where there is no champion."""
     if uri is None and registered(f"models:/{online_name()}@{CHAMPION}") is None:
         return None
     return load_online(uri)

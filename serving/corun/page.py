@@ -105,13 +105,7 @@ DESIGNS = {
 
 
 def page(root: Path) -> str:
-    """Return the page for the files under `root`, as one self-contained HTML text.
-
-    Raises
-    ------
-    InputError
-        If a file that the page cannot do without is missing or broken.
-    """
+    """Return the page for the files under `root`, as one self-contained HTML text."""
     given = EvaluatedCoruns.read(root)
     metrics, repeats = given.metrics, given.metrics.repeatability
     checked = check(*given.unseen, given.solo_seconds, metrics.seed)

@@ -33,18 +33,7 @@ BEST, WORST, RANDOM = "best", "worst", "random-"
 
 @dataclass(frozen=True)
 class MeasuredPlacements:
-    """Placements that were really run.
-
-    Attributes
-    ----------
-    plan : PlaceAnswer
-    totals : DataFrame
-        ``placement, predicted`` (seconds over all tasks; NaN where unknown)``, measured`` (mean over the
-        repetitions)``, spread`` (half of what the repetitions differ by)``, repetitions, foreign`` (the
-        largest share of the machine that others used), best first.
-    tasks : int
-    machine : str
-    """
+    """Placements that were really run."""
 
     plan: PlaceAnswer
     totals: pd.DataFrame
@@ -84,13 +73,7 @@ class MeasuredPlacements:
 
 
 def checked_on(machine: str, directory: Path = PLACEMENTS) -> CheckedAnswer | None:
-    """Return what a plan for `machine` saved when it was run; None where none was.
-
-    Raises
-    ------
-    InputError
-        If one of the files is broken.
-    """
+    """Return what a plan for `machine` saved when it was run; None where none was."""
     if not (directory / FILE).is_file():
         return None
     found = read_measured(directory)
@@ -103,13 +86,7 @@ def _chance(took: float, drawn: pd.Series) -> str:
 
 
 def plan_of(path: Path) -> PlaceAnswer:
-    """Read what ``perfjudge corun place --json`` wrote.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read or is something else.
-    """
+    """Read what ``perfjudge corun place --json`` wrote."""
     try:
         return PlaceAnswer.model_validate(content_of(path))
     except ValidationError as exc:
@@ -118,13 +95,7 @@ def plan_of(path: Path) -> PlaceAnswer:
 
 
 def read_measured(directory: Path) -> MeasuredPlacements:
-    """Read what ``perfjudge corun measure`` wrote.
-
-    Raises
-    ------
-    InputError
-        If one of its files is missing or broken.
-    """
+    """Read what ``perfjudge corun measure`` wrote."""
     plan, rows = plan_of(directory / PLAN), read_table(directory / FILE, DTYPES)
     runs = rows.groupby(["placement", "repetition"], sort=True)["corun_seconds"].sum()
     totals = runs.groupby(level=0).agg(
@@ -162,18 +133,7 @@ LISTED = 5
 
 
 def place(tasks: Sequence[str], room: Room, machine: str | None, static: Static, seed: int) -> PlaceAnswer:
-    """Place tasks on equal machines.
-
-    Parameters
-    ----------
-    tasks : sequence of str
-        One name may stand several times. Empty: all that are known on the machine.
-
-    Raises
-    ------
-    InputError
-        If a task or the machine is unknown, or the tasks find no room.
-    """
+    """Place tasks on equal machines."""
     meant = machine_of(machine, static)
     everyone = tuple(tasks) or tuple(sorted(static.known.on.get(meant, ())))
     if not everyone:

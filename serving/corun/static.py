@@ -40,16 +40,7 @@ SECONDS, CORUNS, REST = "seconds", "coruns", "rest"
 
 @dataclass(frozen=True)
 class Things:
-    """What may drive an answer: rates of an event on one side, times of a side, times of both together.
-
-    Attributes
-    ----------
-    names : tuple of str
-        ``own_<event>``, ``others_<event>``, ``own_seconds``, ``others_seconds``; the last, without a name, is
-        what only both sides have (which of them takes longer).
-    owners : ndarray of int, shape (n_columns,)
-        Their numbers.
-    """
+    """What may drive an answer: rates of an event on one side, times of a side, times of both together."""
 
     names: tuple[str, ...]
     owners: NDArray[np.intp]
@@ -73,15 +64,7 @@ class Things:
 def explained(
     task: str, beside: tuple[str, ...], machine: str, static: Static
 ) -> tuple[ExplainedAnswer, list[ImpactShareAnswer]]:
-    """Return what a co-run is compared with, and what drives it from there.
-
-    Returns
-    -------
-    ExplainedAnswer
-    list of ImpactShareAnswer
-        The strongest first, then what is left of each side. Their contributions and the impact of the usual
-        co-run add up to the impact.
-    """
+    """Return what a co-run is compared with, and what drives it from there."""
     columns = static.card.features
     row = static.known.rows(Placed([task], [beside], [machine]), columns)
     usual = static.known.usual(machine, len(beside), columns)
@@ -175,27 +158,13 @@ class Question:
 
 
 def ask(questions: Sequence[Question], static: Static) -> StaticAnswer:
-    """Answer questions, in their order.
-
-    Raises
-    ------
-    InputError
-        If a task or the machine that is to be meant is not known.
-    """
+    """Answer questions, in their order."""
     predictions = [_answered(*_meant(question, static), static) for question in questions]
     return StaticAnswer(model=static.ref.answer, predictions=predictions)
 
 
 def ask_each(questions: Sequence[Question], static: Static, notes: Sequence[str] = ()) -> StaticAnswer:
-    """Answer questions, in their order; one that cannot be answered has no impact, and a note that says why.
-
-    Parameters
-    ----------
-    questions : sequence of Question
-    static : Static
-    notes : sequence of str
-        What holds of all.
-    """
+    """Answer questions in order; an unanswerable one has no impact, and a note that says why."""
     predictions = [_told(question, static) for question in questions]
     return StaticAnswer(model=static.ref.answer, predictions=predictions, notes=list(notes))
 
@@ -213,13 +182,7 @@ def impacts(tasks: Sequence[str], machine: str, static: Static) -> Floats:
 
 
 def machine_of(machine: str | None, static: Static) -> str:
-    """Return the machine that is meant: the one named, or the only one that is known.
-
-    Raises
-    ------
-    InputError
-        If none is named and several are known.
-    """
+    """Return the machine that is meant: the one named, or the only one that is known."""
     known = sorted(static.known.on)
     if machine is None and len(known) != 1:
         raise InputError(f"knows {len(known)} machines, such as {_some(known)}; name one (--machine)")
@@ -227,13 +190,7 @@ def machine_of(machine: str | None, static: Static) -> str:
 
 
 def require(tasks: Sequence[str], machine: str, static: Static) -> list[str]:
-    """Return the machines whose solo runs of `tasks` can be used: the one meant, else all that have them.
-
-    Raises
-    ------
-    InputError
-        If a task is unknown, or was not run alone there.
-    """
+    """Return the machines whose solo runs of `tasks` can be used: the one meant, else all that have them."""
     on = static.known.on
     everywhere = frozenset().union(*on.values())
     for task in tasks:

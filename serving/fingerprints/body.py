@@ -19,13 +19,7 @@ from training.fingerprints.profiles import profile
 
 
 def answer_irup(body: bytes) -> Answered:
-    """Profile the application of a request, and predict it on the machines that have no value of it.
-
-    Raises
-    ------
-    RefusedError
-        400 if the body is not JSON, 422 if it is not a request, 413 if it holds too much.
-    """
+    """Profile the application of a request, and predict it on the machines that have no value of it."""
     request, problems = request_of(body, IrupRequest), Problems(keep_going=True)
     try:
         tables = tables_of(request, problems)

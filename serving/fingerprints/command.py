@@ -28,18 +28,7 @@ SEED = 20261121
 
 @dataclass(frozen=True)
 class Learning:
-    """How profiles are learned.
-
-    Attributes
-    ----------
-    measure : ValueColumn
-        What the values of a user's own file are.
-    keep_going : bool
-        Skip what is bad in the fingerprints, and say so on stderr.
-    seed : int
-    section : Fingerprints
-        The knobs, which have the same defaults as in params.yaml.
-    """
+    """How profiles are learned."""
 
     measure: ValueColumn = field(default_factory=lambda: ValueColumn("", *RUNNING_TIME))
     keep_going: bool = False
@@ -48,13 +37,7 @@ class Learning:
 
 
 def learning(metric: str, better: str, seed: int | None, *, keep_going: bool) -> Learning:
-    """Return how to learn, from what the user said.
-
-    Raises
-    ------
-    InputError
-        If the metric is empty.
-    """
+    """Return how to learn, from what the user said."""
     if not metric.strip():
         raise InputError('--metric="" must say what the values are, such as "seconds"')
     return Learning(ValueColumn("", metric.strip(), better), keep_going, SEED if seed is None else seed)
@@ -62,14 +45,7 @@ def learning(metric: str, better: str, seed: int | None, *, keep_going: bool) ->
 
 @dataclass(frozen=True)
 class Shown:
-    """How the answer is given.
-
-    Attributes
-    ----------
-    form : {"text", "json", "html"}
-    output : Path or None
-        The file; None = standard output.
-    """
+    """How the answer is given."""
 
     form: str
     output: Path | None
@@ -78,22 +54,7 @@ class Shown:
 def profile_machines(
     machines: Path, application: str, learning: Learning, shown: Shown, *, predicting: bool
 ) -> int:
-    """Tell what an application leans on, and return the exit code.
-
-    Parameters
-    ----------
-    machines : Path
-        Fingerprints in any format.
-    application : str
-        A CSV file, or the name of an application that was measured with the fingerprints.
-    predicting : bool
-        Also predict it on the machines that were only fingerprinted.
-
-    Raises
-    ------
-    InputError
-        If something cannot be read, or too little is left to learn from.
-    """
+    """Tell what an application leans on, and return the exit code."""
     tables = _tables(machines, learning)
     question = asked(with_application(tables, application, learning.measure), learning.section)
     found = profile(question.measured, learning.section.profile, learning.seed)
@@ -113,21 +74,7 @@ def profile_machines(
 def compare_profiles(
     a: str, b: str, machines: Path | None, learning: Learning, shown: Shown, *, fail_on_regression: bool
 ) -> int:
-    """Tell whether two profiles differ, and return the exit code.
-
-    Parameters
-    ----------
-    a, b : str
-        Files that ``irup profile --json`` wrote, which hold what was learned from; or, with `machines`,
-        applications as there.
-    fail_on_regression : bool
-        Exit with 1 if a stressor really moved and both profiles can be trusted.
-
-    Raises
-    ------
-    InputError
-        If something cannot be read, or too little is left to learn from.
-    """
+    """Tell whether two profiles differ, and return the exit code."""
     first, second = _pair(a, b, machines, learning)
     found = difference(first, second, learning.section.profile, learning.seed)
     write(_DIFFERENCES[shown.form](found).encode(), shown.output)
@@ -142,13 +89,7 @@ _DIFFERENCES: dict[str, Callable[[ProfileDifference], str]] = {
 
 
 def predicted(question: AskedApplication, learning: Learning) -> Sequence[Prediction]:
-    """Predict the application on the machines that have no value of it.
-
-    Raises
-    ------
-    InputError
-        If there are such machines, and the application was measured on one CPU model only.
-    """
+    """Predict the application on the machines that have no value of it."""
     machines, rates = question.only_fingerprinted()
     if not len(machines):
         return ()

@@ -27,17 +27,7 @@ CELLS = 500_000
 
 @dataclass(frozen=True)
 class AskedApplication:
-    """One application beside the fingerprints of its machines.
-
-    Attributes
-    ----------
-    table : FingerprintTable
-        All machines with a usable fingerprint, and this application's measurements.
-    measured : Measured
-        The application on those of them that it was measured on.
-    decisions : FingerprintDecisions
-        What was left out and why, and what to know about the fingerprints.
-    """
+    """One application beside the fingerprints of its machines."""
 
     table: FingerprintTable
     measured: Measured
@@ -74,19 +64,7 @@ class AskedApplication:
 def read_machines(
     path: Path, *, keep_going: bool = False
 ) -> tuple[FingerprintTables, tuple[InputError, ...]]:
-    """Read fingerprints, whatever their format; return them, and what was skipped.
-
-    Parameters
-    ----------
-    path : Path
-        A directory of Parquet tables, of the paper's CSV files or of Spare Cores' tables; or a CSV file with
-        a row per machine and a column per stressor.
-
-    Raises
-    ------
-    InputError
-        If it is none of these, or something in it is wrong and not `keep_going`.
-    """
+    """Read fingerprints, whatever their format; return them, and what was skipped."""
     if not path.exists():
         raise InputError("no such file or directory", file=path)
     kind = _format(path)
@@ -108,20 +86,7 @@ def _format(path: Path) -> str:
 
 
 def with_application(tables: FingerprintTables, application: str, measure: ValueColumn) -> FingerprintTables:
-    """Return the fingerprints beside one application: a CSV file's, or one that was measured with them.
-
-    Parameters
-    ----------
-    application : str
-        A file, or a name within `tables`.
-    measure : ValueColumn
-        What the file's values are; the application is named for the file.
-
-    Raises
-    ------
-    InputError
-        If it is neither, or the file is wrong.
-    """
+    """Return the fingerprints beside one application: a CSV file's, or one that was measured with them."""
     known = sorted(tables.applications["application"].unique())
     if application in known:
         chosen = tables.applications[tables.applications["application"] == application]
@@ -142,13 +107,7 @@ def with_application(tables: FingerprintTables, application: str, measure: Value
 
 
 def asked(tables: FingerprintTables, section: Fingerprints) -> AskedApplication:
-    """Put the only application of `tables` beside the fingerprints that can be learned from.
-
-    Raises
-    ------
-    InputError
-        If too little is left of the machines, the stressors or the application.
-    """
+    """Put the only application of `tables` beside the fingerprints that can be learned from."""
     decisions = decide(tables, section.checks.missing)
     table = featurize(decisions.kept(tables), section.featurize.threads)
     application = str(tables.applications["application"].iloc[0])
@@ -160,19 +119,7 @@ def _more(number: int, shown: int = SHOWN) -> str:
 
 
 def tables_of(request: IrupRequest, problems: Problems) -> FingerprintTables:
-    """Return the tables of a request.
-
-    Parameters
-    ----------
-    request : IrupRequest
-    problems : Problems
-        Gets what is left out, such as a machine that stands twice; it keeps going.
-
-    Raises
-    ------
-    InputError
-        If it is too large.
-    """
+    """Return the tables of a request."""
     machines: dict[str, Machine] = {}
     for place, machine in enumerate(request.machines):
         if machines.setdefault(machine.machine, machine) is not machine:

@@ -176,13 +176,7 @@ def file_text(profile: Profile, predictions: Sequence[Prediction], warnings: Seq
 
 
 def read(path: Path) -> Measured:
-    """Return what a profile in a file of ``irup profile --json`` was learned from.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read or is something else.
-    """
+    """Return what a profile in a file of ``irup profile --json`` was learned from."""
     try:
         told = ProfileFile.model_validate(content_of(path))
     except ValidationError as exc:

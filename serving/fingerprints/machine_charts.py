@@ -31,17 +31,7 @@ _NUMBERED = re.compile(r"(?P<family>.+)-(?P<number>\d+)")
 
 
 def boxes_chart(name: str, scores: pd.DataFrame, what: str) -> Chart:
-    """Draw how much the machines differ, a box a column (seed 003, figures 6 and 9).
-
-    Parameters
-    ----------
-    name : str
-        The anchor.
-    scores : DataFrame of shape (n_rows, n_columns)
-        z-scores; NaN where there is none.
-    what : str
-        What a column is.
-    """
+    """Draw how much the machines differ, a box a column (seed 003, figures 6 and 9)."""
     reach = scores.abs().max().sort_values(ascending=False, kind="stable")
     chosen = sorted(reach.index[:BOXES])
     top = reach.index[0]
@@ -71,20 +61,7 @@ def boxes_chart(name: str, scores: pd.DataFrame, what: str) -> Chart:
 
 
 def correlation_chart(name: str, scores: pd.DataFrame, rows: str) -> Chart | None:
-    """Draw Pearson's correlation of all pairs of stressors (seed 003, figures 7 and 15).
-
-    Parameters
-    ----------
-    scores : DataFrame of shape (n_rows, n_stressors)
-        Rates or z-scores of them; NaN where a stressor did not run.
-    rows : str
-        What the rows are, for the title.
-
-    Returns
-    -------
-    Chart or None
-        None where fewer than two stressors vary.
-    """
+    """Draw Pearson's correlation of all pairs of stressors (seed 003, figures 7 and 15)."""
     varying = scores.loc[:, scores.std() > 0]
     if varying.shape[1] < 2:  # noqa: PLR2004 - a correlation has two sides
         return None
@@ -123,15 +100,7 @@ def _alike_together(pearson: Floats) -> NDArray[np.int64]:
 
 
 def components_chart(name: str, scores: Floats, of: str) -> Chart:
-    """Draw the explained variance of the principal components, each and cumulated (seed 003, figure 8).
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_rows, n_stressors)
-        z-scores, without gaps.
-    of : str
-        What the columns are.
-    """
+    """Draw the explained variance of the principal components, each and cumulated (seed 003, figure 8)."""
     singular = np.linalg.svd(scores - scores.mean(axis=0), compute_uv=False)
     shares = singular**2 / (singular**2).sum()
     # what is below this is the rounding of floats
@@ -156,13 +125,7 @@ def components_chart(name: str, scores: Floats, of: str) -> Chart:
 
 
 def series_of(applications: list[str]) -> dict[str, dict[int, str]]:
-    """Find applications that differ by a number at their end, such as STREAM's additions.
-
-    Returns
-    -------
-    dict of str to dict of int to str
-        By family, the application of each number, ascending.
-    """
+    """Find applications that differ by a number at their end, such as STREAM's additions."""
     found: dict[str, dict[int, str]] = {}
     for application in applications:
         told = _NUMBERED.fullmatch(application)
@@ -176,18 +139,7 @@ def series_of(applications: list[str]) -> dict[str, dict[int, str]]:
 
 
 def series_chart(name: str, targets: pd.DataFrame) -> Chart | None:
-    """Draw the applications of a numbered series over their number (seed 003, figure 12).
-
-    Parameters
-    ----------
-    targets : DataFrame
-        ``machine, application, metric, value``.
-
-    Returns
-    -------
-    Chart or None
-        None where no applications form a series.
-    """
+    """Draw the applications of a numbered series over their number (seed 003, figure 12)."""
     families = series_of(sorted(targets["application"].unique()))
     if not families:
         return None
@@ -241,20 +193,7 @@ def _series_title(families: dict[str, dict[int, str]], means: pd.Series) -> str:
 
 
 def stability_chart(name: str, stability: pd.DataFrame) -> Chart | None:
-    """Draw the stability of our method over that of the seed's, a dot an application.
-
-    Parameters
-    ----------
-    name : str
-        The anchor.
-    stability : DataFrame
-        ``application, seed, ours``: mean overlap (Jaccard) of the top five between resamples, 0 to 1.
-
-    Returns
-    -------
-    Chart or None
-        None where there are too few applications for a picture.
-    """
+    """Draw the stability of our method over that of the seed's, a dot an application."""
     known = stability.dropna()
     if len(known) < _ENOUGH:
         return None

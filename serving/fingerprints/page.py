@@ -68,19 +68,7 @@ TIMES = 3
 
 @dataclass(frozen=True)
 class Contradiction:
-    """Rankings of one application from two random machines: figures 15 and 16.
-
-    Attributes
-    ----------
-    application : str
-    machines : tuple of str
-    chart : Chart or None
-        Correlations between the stressors on those machines.
-    rankings : list of list of Bar
-        The first of each ranking.
-    agree : int
-        Stressors that all rankings have among their first five.
-    """
+    """Rankings of one application from two random machines: figures 15 and 16."""
 
     application: str
     machines: tuple[str, str]
@@ -90,13 +78,7 @@ class Contradiction:
 
 
 def page(root: Path) -> str:
-    """Return the page for the files under `root`, as one self-contained HTML text.
-
-    Raises
-    ------
-    InputError
-        If a file that the page cannot do without is missing or broken.
-    """
+    """Return the page for the files under `root`, as one self-contained HTML text."""
     given = ProfiledPage.read(root)
     params = load(Fingerprints, root / "params.yaml").section.profile
     profiles = drawn_profiles(given)
@@ -243,13 +225,7 @@ def _application_scores(targets: pd.DataFrame) -> pd.DataFrame:
 
 
 def contradiction(table: FingerprintTable, seed: int) -> Contradiction | None:
-    """Draw two machines at random, and rank the stressors of one application several times from them.
-
-    Returns
-    -------
-    Contradiction or None
-        None where no application was measured on two machines.
-    """
+    """Draw two machines at random, and rank the stressors of one application several times from them."""
     if not table.applications:
         return None
     application = CONTRADICTED if CONTRADICTED in table.applications else table.applications[0]

@@ -119,15 +119,7 @@ NAMED = 1.0
 
 @dataclass(frozen=True)
 class Bar:
-    """One stressor, cluster or category.
-
-    Attributes
-    ----------
-    importance, low, high : float
-        Most important = 100; ``low`` and ``high`` are the interval over the resamples, NaN if there is none.
-    categories : tuple of str
-        Of table 1, in its order.
-    """
+    """One stressor, cluster or category."""
 
     name: str
     importance: float
@@ -143,17 +135,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class ProfileBars:
-    """The profile of one application.
-
-    Attributes
-    ----------
-    anchor : str
-    profile : Reported or Profile
-    number : str
-        The figure of the seed that this is; may be empty.
-    shown : bool
-        Whether its ranking is open to be seen even if it cannot be trusted.
-    """
+    """The profile of one application."""
 
     anchor: str
     profile: Reported | Profile

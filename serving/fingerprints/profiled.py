@@ -39,16 +39,7 @@ ACCURACY_DTYPES = {"application": "str", "entry": "str", "median_error": "float6
 
 @dataclass(frozen=True)
 class Reported:
-    """One application's profile, as the stage profile wrote it, or as it was just learned.
-
-    Attributes
-    ----------
-    application : str
-    features, clusters, categories : DataFrame
-        As in `training.fingerprints.profiles.Profile`; ``features`` may have ``seed_importance`` too, that
-        of the seed's method.
-    trust : Trust
-    """
+    """One application's profile, as the stage profile wrote it, or as it was just learned."""
 
     application: str
     features: pd.DataFrame
@@ -59,23 +50,7 @@ class Reported:
 
 @dataclass(frozen=True)
 class ProfiledPage:
-    """All that the page is drawn from.
-
-    Attributes
-    ----------
-    metrics : Metrics
-    table : FingerprintTable
-    notes : tuple of str
-        What was left out and why, and what to know about the fingerprints.
-    profiles : mapping of str to Reported
-        By application.
-    claims : DataFrame
-        With the columns of `CLAIM_DTYPES`.
-    stability : DataFrame
-        ``application, seed, ours``: mean overlap (Jaccard) of the top five over the resamples, by method.
-    accuracy : DataFrame
-        ``application``, then one column of median relative errors per entry, all on the same folds.
-    """
+    """All that the page is drawn from."""
 
     metrics: Metrics[Entry]
     table: FingerprintTable
@@ -87,13 +62,7 @@ class ProfiledPage:
 
     @classmethod
     def read(cls, root: Path) -> ProfiledPage:
-        """Read the stages' files under `root`.
-
-        Raises
-        ------
-        InputError
-            If one is missing or broken.
-        """
+        """Read the stages' files under `root`."""
         places = Places("fingerprints", root)
         trust = read_table(places.profiled / "trust.parquet", TRUST_DTYPES)
         stability = trust[["application", "seed_stability", "our_stability"]]

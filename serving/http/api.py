@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import reduce
 from http import HTTPStatus
@@ -14,20 +14,19 @@ from typing import Any
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, Request, Response
-from fastapi.routing import APIRoute
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel, create_model
 
 from data.errors import InputError
 from serving.http import browser_pages, middleware, overview, request_context, schemas
 from serving.http.batching import Desk, loaded
-from serving.http.bodies import JSON, NOTES, body_of
+from serving.http.bodies import JSON, NOTES, BareRoute, body_of
 from serving.http.models import Lazy, all_models, following
 from serving.http.request_context import note
 from serving.http.schemas import Health, ProblemDetails, Readiness, RefusedError
 from serving.http.settings import ServerSettings
 from serving.promotion import tracing
-from serving.shadow import reporting
+from serving.shadow import figures
 from serving.supply import Door, doors, pages
 
 #: How any door may refuse a question.
@@ -37,14 +36,7 @@ _TEXT = {"schema": {"type": "string"}}
 
 
 def create_app(models: Mapping[str, Lazy], settings: ServerSettings | None = None) -> FastAPI:
-    """Make the application.
-
-    Parameters
-    ----------
-    models : mapping of str to Lazy
-        By the key of what is registered. A door whose model is not there answers 503.
-    settings : ServerSettings, optional
-    """
+    """Make the application."""
     app = FastAPI(
         title="perfjudge",
         summary="Verdicts on performance measurements",
@@ -66,7 +58,7 @@ def create_app(models: Mapping[str, Lazy], settings: ServerSettings | None = Non
         one.add(app)
     _add_state(app)
     tracing.install(app)
-    reporting.install(app)
+    figures.install(app)
     _describe(app)
     middleware.install(app, app.state.settings)
     return app
@@ -77,15 +69,6 @@ def application() -> FastAPI:
     settings = ServerSettings.handed_on()
     request_context.begin(settings.log_level, settings.log_format)
     return create_app(all_models(settings.options, settings.shared), settings)
-
-
-class BareRoute(APIRoute):
-    """A route whose endpoint takes the request as it comes, and is described as any other."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the endpoint; there are no parameters to be found for it."""
-        handler: Callable[[Request], Coroutine[Any, Any, Response]] = self.endpoint
-        return handler
 
 
 @asynccontextmanager

@@ -39,16 +39,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class Token:
-    """What is known of a token, which is not the token itself.
-
-    Attributes
-    ----------
-    name : str
-        Who has it.
-    scopes : frozenset of str
-    digest : bytes
-        SHA-256.
-    """
+    """What is known of a token, which is not the token itself."""
 
     name: str
     scopes: frozenset[str]
@@ -56,14 +47,7 @@ class Token:
 
 
 def read(path: Path) -> list[Token]:
-    """Read a file of tokens.
-
-    Raises
-    ------
-    InputError
-        If it is missing or no regular file, if others than its owner may write it, if it holds no token, or
-        if a line is not ``NAME SCOPES SHA256``. No error quotes what could be a token.
-    """
+    """Read a file of tokens."""
     tokens = _read(path)
     if not tokens:
         raise InputError("holds no token; expected lines NAME SCOPES SHA256", file=path)
@@ -87,7 +71,6 @@ def add(path: Path, name: str, scopes: str) -> str:
 
     Parameters
     ----------
-    path : Path
     name : str
         Who gets it.
     scopes : str
@@ -203,13 +186,7 @@ class Address(NamedTuple):
 
 
 def address(host: str, port: int, tokens: str | None) -> Address:
-    """Return the address that a name stands for.
-
-    Raises
-    ------
-    InputError
-        If there is none, or if other machines reach it and no file of tokens is given.
-    """
+    """Return the address that a name stands for."""
     try:
         family, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError) as exc:
@@ -227,17 +204,7 @@ def address(host: str, port: int, tokens: str | None) -> Address:
 
 @dataclass(frozen=True)
 class Access:
-    """Which token a request needs: one with the scope ``label`` where it changes something.
-
-    Attributes
-    ----------
-    tokens : Tokens or None
-        None: nobody needs any.
-    needed : mapping of str to Scope
-        By path; any other needs ``read``.
-    patterns : sequence of (re.Pattern, Scope)
-        The same of paths with parameters.
-    """
+    """Which token a request needs: one with the scope ``label`` where it changes something."""
 
     tokens: Tokens | None
     needed: dict[str, Scope] = field(default_factory=dict)
@@ -251,13 +218,7 @@ class Access:
         return cls(None if tokens is None else Tokens(Path(tokens)), needed, patterns)
 
     def allowed(self, method: str, path: str, authorization: bytes) -> Token | None:
-        """Return the token of a request, if any is needed.
-
-        Raises
-        ------
-        RefusedError
-            401 without a token that is known, 403 if it does not allow this.
-        """
+        """Return the token of a request, if any is needed."""
         if self.tokens is None or path in OPEN:
             return None
         presented = _presented(authorization, basic=method in _BROWSED)
@@ -341,14 +302,6 @@ class Csrf:
     What changes something needs the header `HEADER` if a browser may have sent it unasked: it bears name and
     password, an origin, or no token where none is needed and says that it comes from a page. Programs with a
     bearer token need none.
-
-    Parameters
-    ----------
-    secret : str
-        What the header is made with where nobody needs a token; processes of one server share it.
-    hosts : sequence of str or None
-        What requests may call the server, beside names of this machine's own address; None: anything. Another
-        site whose name has come to stand for this address is refused by it.
     """
 
     def __init__(self, secret: str, hosts: Sequence[str] | None = None) -> None:
@@ -359,13 +312,7 @@ class Csrf:
         return self._of(holder(scope))
 
     def check(self, method: str, headers: Mapping[bytes, bytes], token: Token | None) -> None:
-        """Refuse a request that another site may have made a browser send.
-
-        Raises
-        ------
-        RefusedError
-            403.
-        """
+        """Refuse a request that another site may have made a browser send."""
         host = headers.get(b"host", b"").decode("latin-1").lower()
         if self._hosts is not None and not self._is_ours(host):
             _refuse(f"Host {host[:100]!r} is not what this server is called; --tokens allows any")

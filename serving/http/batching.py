@@ -86,15 +86,7 @@ def _turn(asked: list[Pending]) -> tuple[list[Pending], list[Pending]]:
 
 @dataclass(frozen=True)
 class Desk:
-    """Where the bodies of one door are answered.
-
-    Attributes
-    ----------
-    door : Door
-    model : Lazy or None
-    limiter : CapacityLimiter
-        Of the threads that answer at once.
-    """
+    """Where the bodies of one door are answered."""
 
     door: Door
     model: Lazy | None

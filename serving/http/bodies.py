@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
@@ -13,7 +13,8 @@ from typing import Any, NoReturn, Protocol, TypeVar
 import numpy as np
 import zstandard
 from anyio import to_thread
-from fastapi import Request
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
 from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 
@@ -38,7 +39,6 @@ async def body_of(request: Request, limit: int) -> bytes:
 
     Parameters
     ----------
-    request : Request
     limit : int
         Bytes that it may have, packed and unpacked.
 
@@ -143,6 +143,15 @@ def _within(chunks: Iterator[bytes], limit: int) -> Iterator[bytes]:
 _UNPACK: dict[str, Callable[[bytes, int], bytes]] = {"gzip": _gzip, "x-gzip": _gzip, "zstd": _zstd}
 
 
+class BareRoute(APIRoute):
+    """A route whose endpoint takes the request as it comes, and is described as any other."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the endpoint; there are no parameters to be found for it."""
+        handler: Callable[[Request], Coroutine[Any, Any, Response]] = self.endpoint
+        return handler
+
+
 #: What stands for a file's name in the messages about a body.
 NAME = "body"
 JSON = "application/json"
@@ -169,10 +178,6 @@ class Answered:
 
     Attributes
     ----------
-    content : bytes
-    judged : Countable or None
-    media_type : str
-    headers : mapping
     vectors : ndarray of shape (n_questions, n_features) or None
         What the model was asked, in the order of the features that its card names.
     unlike : int

@@ -46,15 +46,7 @@ class FeatureDrift:
 
 @dataclass(frozen=True)
 class ModelDrift:
-    """What a model was asked since its version answers.
-
-    Attributes
-    ----------
-    ref : ModelRef
-    rows : int
-    features : tuple of FeatureDrift
-        The strongest first; empty below `FEWEST` rows.
-    """
+    """What a model was asked since its version answers."""
 
     ref: ModelRef
     rows: int
@@ -63,16 +55,7 @@ class ModelDrift:
 
 @dataclass(frozen=True)
 class AskedRows:
-    """What one model was asked, as a worker writes it down.
-
-    Attributes
-    ----------
-    ref : ModelRef
-    deciles : dict of str to Deciles
-        By feature, in the order of the vectors.
-    counts : list of list of int
-        By feature, how many rows fell into each bin; the last place is for rows without a value.
-    """
+    """What one model was asked, as a worker writes it down."""
 
     ref: ModelRef
     deciles: dict[str, Deciles]
@@ -139,14 +122,7 @@ class Bins:
 
 
 class Drift(Collector):
-    """What the models of a server are asked, over all its workers.
-
-    Parameters
-    ----------
-    models : mapping of str to Lazy
-    shared : str or None
-        Where each worker writes down what it counted; None where there is one.
-    """
+    """What the models of a server are asked, over all its workers."""
 
     def __init__(self, models: Mapping[str, Lazy], shared: str | None = None) -> None:
         self._models = models

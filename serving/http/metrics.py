@@ -22,15 +22,7 @@ _LIVE = re.compile(r"gauge_live\w+_(\d+)\.db")
 
 
 class ServerCounters:
-    """The counters of one worker, and the sums over all.
-
-    Parameters
-    ----------
-    shared : str or None
-        The directory in which workers keep their counters (see `serving.http.settings.ServerSettings`).
-    further : Collector
-        Each finds what it tells when somebody asks.
-    """
+    """The counters of one worker, and the sums over all."""
 
     def __init__(self, shared: str | None, *further: Collector) -> None:
         self._shared, self._further = shared, further

@@ -25,8 +25,8 @@ from serving.http.recent_verdicts import Recent
 from serving.http.request_context import Exchange, route_of
 from serving.http.schemas import RefusedError
 from serving.http.settings import ServerSettings
-from serving.shadow.reporting import ShadowCollector
-from serving.shadow.sending import HandingOn
+from serving.shadow.figures import ShadowCollector
+from serving.shadow.request_log import RequestLog
 from serving.supply import doors
 
 LOG = logging.getLogger("perfjudge")
@@ -54,7 +54,7 @@ def install(app: FastAPI, settings: ServerSettings) -> None:
     further = () if settings.shadow is None else (ShadowCollector(),)
     app.state.metrics = ServerCounters(settings.shared, app.state.drift, *further)
     app.state.shadow = (
-        None if settings.shadow is None else HandingOn(settings.shadow, app.state.metrics.dropped)
+        None if settings.shadow is None else RequestLog(settings.shadow, app.state.metrics.dropped)
     )
     app.add_middleware(Front, state=app.state, settings=settings, allowed=allowed)
     described = app.openapi
@@ -84,16 +84,7 @@ def _describe(document: dict[str, Any], settings: ServerSettings) -> None:
 
 
 class Front:
-    """ASGI around an application.
-
-    Parameters
-    ----------
-    app : ASGIApp
-    state : State
-        Has ``models``, ``metrics``, ``drift``, ``recent``, ``shadow`` and ``csrf``.
-    settings : ServerSettings
-    allowed : Access
-    """
+    """ASGI around an application."""
 
     def __init__(self, app: ASGIApp, state: State, settings: ServerSettings, allowed: Access) -> None:
         self._app, self._state, self._settings, self._allowed = app, state, settings, allowed
@@ -159,7 +150,7 @@ class Front:
         if exchange.door is not None and exchange.answered is not None:
             self._state.recent.add(exchange.door, exchange.answered)
         if self._state.shadow is not None:
-            self._state.shadow.asked(exchange)
+            self._state.shadow.add(exchange)
         request_context.tell(exchange, route, verdicts)
 
     @asynccontextmanager
@@ -181,14 +172,7 @@ class Front:
 
 
 class Passage:
-    """What goes in and out of the application for one request.
-
-    Attributes
-    ----------
-    exchange : Exchange
-    timer : asyncio.Timeout or None
-        What ends the waiting; it starts anew once the body is there.
-    """
+    """What goes in and out of the application for one request."""
 
     __slots__ = ("_receive", "_seconds", "_send", "exchange", "timer")
 

@@ -28,17 +28,7 @@ _LONGEST = 500
 
 @dataclass(frozen=True)
 class Standing:
-    """What answers.
-
-    Attributes
-    ----------
-    address : str or Version
-    known : object
-        The model, or its card while nobody has asked for it; has a ``ref``.
-    loaded : object or None
-        The model.
-    since : datetime
-    """
+    """What answers."""
 
     address: str | Version
     known: Any
@@ -48,17 +38,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Trouble:
-    """Why what stands is not what the alias names.
-
-    Attributes
-    ----------
-    told : str
-        In one line.
-    version : Version or None
-        What cannot be loaded; None if the registry does not say what the alias names.
-    wait, again : float
-        The seconds until it is tried again, and when that is.
-    """
+    """Why what stands is not what the alias names."""
 
     told: str
     version: Version | None
@@ -79,7 +59,6 @@ class Lazy:
 
     Attributes
     ----------
-    loader : Loader
     uri : str or None
         The address that was given; None: the champion.
     knobs : mapping
@@ -286,7 +265,6 @@ def following(models: Collection[Lazy], seconds: float) -> Iterator[None]:
 
     Parameters
     ----------
-    models : collection of Lazy
     seconds : float
         The time between two looks at the registry.
     """

@@ -27,8 +27,8 @@ from serving.reports.charts import counted, percent
 from serving.reports.rendering import render
 from serving.reports.separation import listed
 from serving.reports.verdict_lines import VerdictLine
-from serving.shadow.kept import ShadowReport, place
-from serving.shadow.kept import report as kept
+from serving.shadow import figures
+from serving.shadow.figures import ShadowReport
 from serving.supply import Door, doors, pages, registered, supplies
 from training.registry.champions import CHALLENGER, CHAMPION, Version, project_root, tracking_uri, version_of
 from training.registry.succession import why, why_not
@@ -136,17 +136,7 @@ def promotions() -> Iterator[Promotion]:
 
 
 def advice(troubled: Sequence[str], far: Mapping[str, str], verdicts: Sequence[VerdictLine]) -> Iterator[str]:
-    """Yield sentences for the person who must act.
-
-    Parameters
-    ----------
-    troubled : sequence of str
-        Models that do not answer as they should.
-    far : mapping of str to str
-        By model, the feature that lies far off what it was trained on.
-    verdicts : sequence of VerdictLine
-        The last ones.
-    """
+    """Yield sentences for the person who must act."""
     if troubled:
         yield f"Mend {listed(troubled)} first: requests to it get no answer, or one of an older version."
     for model, feature in far.items():
@@ -309,7 +299,7 @@ def _far(index: float) -> str:
 def _shadow(app: FastAPI) -> ShadowReport | None:
     """Return what challengers said; None where nothing can be told."""
     with suppress(InputError):
-        return kept(place(), running=app.state.settings.shadow is not None)
+        return figures.report(figures.figures_file(), running=app.state.settings.shadow is not None)
     return None
 
 

@@ -44,13 +44,7 @@ class RecentVerdict(NamedTuple):
 
 
 class Recent:
-    """The last verdicts of this process, and of those that it shares a directory with.
-
-    Parameters
-    ----------
-    shared : str or None
-        That directory. Each process has a file there, which a thread of its own writes at most once a second.
-    """
+    """The last verdicts of this process, and of those that it shares a directory with."""
 
     def __init__(self, shared: str | None = None) -> None:
         self._own = deque[RecentVerdict](maxlen=KEPT)

@@ -34,7 +34,6 @@ class Exchange:
 
     Attributes
     ----------
-    method : str
     request_id : str
         As the client calls it, or else a random one.
     has_body : bool

@@ -28,7 +28,7 @@ from serving.http.api import create_app
 from serving.http.authentication import Address, address
 from serving.http.models import Lazy, all_models
 from serving.http.settings import ServerSettings
-from serving.shadow.starting import shadowed
+from serving.shadow.request_log import shadowed
 from serving.supply import Options, pages
 
 #: Seconds for which clients may go on to ask on open connections, and learn that these are being closed.
@@ -174,7 +174,6 @@ def serve(settings: ServerSettings, host: str, port: int, workers: int, *, shado
 
     Parameters
     ----------
-    settings : ServerSettings
     host, port : str, int
         Port 0 takes any that is free.
     workers : int

@@ -39,7 +39,7 @@ class ServerSettings:
     secret : str
         What tokens against forged requests are made with where nobody needs any other.
     shadow : str or None
-        The socket at which challengers hear of what was asked; None: none do.
+        The directory of answered requests that challengers judge; None: none do.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict)

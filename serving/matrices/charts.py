@@ -27,13 +27,7 @@ _GROUPS = 40
 
 
 def validity_told(validity: pd.DataFrame) -> str:
-    """Say how many invalid runs are caught, by the rules alone and with the tree, and at what price.
-
-    Parameters
-    ----------
-    validity : DataFrame
-        ``judge, fold, kind, runs, rejected``; ``kind`` is empty for valid runs.
-    """
+    """Say how many invalid runs are caught, by the rules alone and with the tree, and at what price."""
     shares = _shares(validity.assign(kind=np.where(validity["kind"] == "", "", "invalid")))
     if "invalid" not in shares.index:
         return "Nobody flagged a run as invalid: there is nothing to learn a tree from."
@@ -47,13 +41,7 @@ def validity_told(validity: pd.DataFrame) -> str:
 
 
 def validity_chart(validity: pd.DataFrame) -> Chart | None:
-    """Draw which share of the runs of each kind of invalidity is rejected, and of the valid ones.
-
-    Returns
-    -------
-    Chart or None
-        None where nobody flagged a run as invalid.
-    """
+    """Draw which share of the runs of each kind of invalidity is rejected, and of the valid ones."""
     shares = _shares(validity)
     if set(shares.index) <= {""}:
         return None
@@ -84,18 +72,7 @@ def validity_chart(validity: pd.DataFrame) -> Chart | None:
 
 
 def causes_chart(verdicts: pd.DataFrame) -> Chart | None:
-    """Draw which share of the abnormal pairs of each cause is found.
-
-    Parameters
-    ----------
-    verdicts : DataFrame
-        Held-out verdicts of one entry: ``cause, status, verdict``; an unknown cause is empty.
-
-    Returns
-    -------
-    Chart or None
-        None where no cause is known.
-    """
+    """Draw which share of the abnormal pairs of each cause is found."""
     known = verdicts[(verdicts["cause"].fillna("") != "") & (verdicts["status"] == "fail")]
     if known.empty:
         return None
@@ -120,18 +97,7 @@ def causes_chart(verdicts: pd.DataFrame) -> Chart | None:
 
 
 def groups_chart(groups: pd.DataFrame) -> Chart | None:
-    """Draw how many test cases of each given group lie in each automatic one.
-
-    Parameters
-    ----------
-    groups : DataFrame
-        ``workload, group, automatic``, a row per test case.
-
-    Returns
-    -------
-    Chart or None
-        None where there is one group only, or too many to draw.
-    """
+    """Draw how many test cases of each given group lie in each automatic one."""
     table = pd.crosstab(groups["group"], groups["automatic"])
     if len(table) < 2 or max(table.shape) > _GROUPS:  # noqa: PLR2004 - nothing to compare
         return None
@@ -301,19 +267,7 @@ def times_chart(times: pd.DataFrame) -> Chart | None:
 def ablation_chart(
     name: str, steps: Sequence[Sequence[Beside]], *, alone: bool, of: str = "pairs"
 ) -> Chart | None:
-    """Draw the balanced accuracy of what is the same whatever the form, remedy by remedy.
-
-    Parameters
-    ----------
-    name : str
-        The anchor.
-    steps : sequence of sequence of Beside
-        The rows of each model, all with the same remedies; the first row has none taken, or all.
-    alone : bool
-        Whether a row is one remedy alone left out; else the remedies add up.
-    of : str
-        What is the same: pairs, or the runs of targets.
-    """
+    """Draw the balanced accuracy of what is the same whatever the form, remedy by remedy."""
     if not steps or len(steps[0]) < 2:  # noqa: PLR2004 - nothing to compare
         return None
     title = (_missed_most if alone else _gained)(steps)

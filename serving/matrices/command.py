@@ -16,14 +16,7 @@ from serving.supply import Counts
 
 
 def judge_matrices(source: Path, uri: str | None, wanted: Wanted, *, keep_going: bool) -> int:
-    """Judge all pairs of matrices of `source`, and return the exit code.
-
-    Raises
-    ------
-    InputError
-        If the source cannot be read, has too little in common with what the model knows, or there is no such
-        model.
-    """
+    """Judge all pairs of matrices of `source`, and return the exit code."""
     reading = matrices_source.read(source, keep_going=keep_going)
     tell_skipped(reading.skipped)
     served = load(uri)
@@ -49,13 +42,7 @@ def imported(
     only: Sequence[str] = (),
     without: Sequence[str] = (),
 ) -> Counts:
-    """Write the tables of matrices, of some workloads or of all, to `directory`.
-
-    Raises
-    ------
-    InputError
-        As of `data.matrices.formats.read`; and if workloads are chosen that are not there.
-    """
+    """Write the tables of matrices, of some workloads or of all, to `directory`."""
     reading = matrix_formats.read(kind, sources, keep_going=keep_going)
     chosen = Choice(only, without)
     tables = chosen.of(reading.tables) if chosen else reading.tables

@@ -82,17 +82,7 @@ class Metrics(pages.Metrics[Judged]):
 
 @dataclass(frozen=True)
 class Counted:
-    """Verdicts on vectors, counted as seed 001 does; NaN where there is no number.
-
-    Attributes
-    ----------
-    balanced_accuracy, spread : float
-        Over all folds, and its standard deviation over folds.
-    false_positive, false_negative : float
-        How many.
-    alarms, missed : float
-        The same as shares of the normal and of the abnormal vectors.
-    """
+    """Verdicts on vectors, counted as seed 001 does; NaN where there is no number."""
 
     balanced_accuracy: float
     spread: float
@@ -125,21 +115,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class Beside:
-    """A row of a table: what it is called, ours, and the seed's.
-
-    Attributes
-    ----------
-    name : str
-        The seed's name of the classifier, or a remedy.
-    model : str
-    scheme : str
-        In words, or the form alone.
-    ours, seeds : Counted
-    same, same_spread : float
-        Our balanced accuracy on what is the same in every form, and its standard deviation over folds: on
-        pairs of matrices, or on the runs of targets.
-    folds : int
-    """
+    """A row of a table: what it is called, ours, and the seed's."""
 
     name: str
     model: str
@@ -152,15 +128,7 @@ class Beside:
 
     @classmethod
     def of(cls, row: pd.Series, name: str, scheme: str, same: str = "pair") -> Beside:
-        """Take a row of tables.parquet or ablation.parquet.
-
-        Parameters
-        ----------
-        row : Series
-        name, scheme : str
-            Columns of it.
-        same : "pair" or "target"
-        """
+        """Take a row of tables.parquet or ablation.parquet."""
         # similarity logistic in table 5, and all of table 8, which the seed counts on pairs of vectors
         paired = row.get("table") == 8 or row["model"] == "similarity-logistic"  # noqa: PLR2004
         ours, seeds = Counted.of(row), Counted.of_seed(row, paired=paired)
@@ -180,13 +148,6 @@ class Worth:
 
     Not of all vectors: these are others in every form (flattened: all runs; contrasted: those of targets), so
     that their accuracies cannot be subtracted.
-
-    Attributes
-    ----------
-    gain : float
-    error : float
-        The standard error of the gain, from how both rows vary over the folds, as if they varied
-        independently; NaN where one fold tells nothing of it. Two of them on each side are an interval.
     """
 
     gain: float
@@ -207,17 +168,7 @@ class Worth:
 
 @dataclass(frozen=True)
 class EvaluatedMatrices:
-    """All that the page is drawn from; frames as `training.matrices.stages` describes them.
-
-    Attributes
-    ----------
-    metrics : Metrics
-    notes : tuple of str
-        What was left out and why, and what to know about the measurement.
-    verdicts, tables, ablation, curves, validity, groups, served : DataFrame
-    times : DataFrame
-        Empty where the stage evaluate did not run here.
-    """
+    """All that the page is drawn from; frames as `training.matrices.stages` describes them."""
 
     metrics: Metrics
     notes: tuple[str, ...]
@@ -232,13 +183,7 @@ class EvaluatedMatrices:
 
     @classmethod
     def read(cls, root: Path) -> EvaluatedMatrices:
-        """Read the stages' files under `root`.
-
-        Raises
-        ------
-        InputError
-            If one is missing or broken.
-        """
+        """Read the stages' files under `root`."""
         places = Places("matrices", root)
         metrics = read_json(places.metrics, Metrics)
         times = places.reports / "times.parquet"

@@ -15,13 +15,7 @@ from training.registry.champions import project_params
 
 
 def fit(source: Path, output: Path, model: str, trials: int | None, work: Path | None) -> int:
-    """Write the model to `output`, and return the exit code.
-
-    Raises
-    ------
-    InputError
-        As of `training.matrices.chunks.LargeRecipe.train`.
-    """
+    """Write the model to `output`, and return the exit code."""
     knobs = project_params(Matrices)
     how, scheme = knobs.section.evaluate, replace(LARGE, components=knobs.section.evaluate.components)
     tried = how.trials if trials is None else trials

@@ -58,8 +58,6 @@ def judge(tables: MatrixTables, served: Engine, *, shown: bool = False) -> Matri
 
     Parameters
     ----------
-    tables : MatrixTables
-    served : Engine
     shown : bool
         Whether a bar on a terminal shows how far it is, if it takes `LONG`.
 

@@ -35,16 +35,7 @@ class AblationRow(NamedTuple):
 
 
 def advice(given: EvaluatedMatrices, mistakes: pd.DataFrame, without: Sequence[AblationRow]) -> Iterator[str]:
-    """Yield sentences for the person who must act.
-
-    Parameters
-    ----------
-    given : EvaluatedMatrices
-    mistakes : DataFrame
-        The wrong verdicts that the champion was surest of.
-    without : sequence of AblationRow
-        Of each remedy alone left out.
-    """
+    """Yield sentences for the person who must act."""
     counts = Confusion.of(given.champion)
     if counts.passes:
         alarms = counts.false_alarms / counts.passes
@@ -121,13 +112,7 @@ _SERVED = ("fail", "pass", "invalid")
 
 
 def page(root: Path) -> str:
-    """Return the page for the files under `root`, as one self-contained HTML text.
-
-    Raises
-    ------
-    InputError
-        If a file that the page cannot do without is missing or broken.
-    """
+    """Return the page for the files under `root`, as one self-contained HTML text."""
     given = EvaluatedMatrices.read(root)
     mistakes = surest_mistakes(given.champion, "pair_id", MISTAKES).fillna({"cause": ""})
     added, left_out = given.steps("added"), given.steps("left out")

@@ -24,13 +24,7 @@ MOST_NUMBERS = 10_000_000
 
 
 def read_request(path: Path) -> MatrixTables:
-    """Read a file with a request.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, is no JSON, or no request.
-    """
+    """Read a file with a request."""
     try:
         return tables_of(MatricesRequest.model_validate(content_of(path)))
     except ValidationError as exc:
@@ -38,14 +32,7 @@ def read_request(path: Path) -> MatrixTables:
 
 
 def tables_of(request: MatricesRequest) -> MatrixTables:
-    """Turn a request into tables; runs are called by pair, side and number.
-
-    Raises
-    ------
-    InputError
-        If a pair stands twice or is as `require_sides` refuses it, or there is more than `require_bearable`
-        allows.
-    """
+    """Turn a request into tables; runs are called by pair, side and number."""
     seen = set[str]()
     for place, pair in enumerate(request.pairs):
         if pair.pair_id in seen:
@@ -142,13 +129,7 @@ def recognised(source: Path) -> bool:
 
 
 def read(source: Path, *, keep_going: bool) -> Reading[MatrixTables]:
-    """Read matrices that `recognised` found, as they are to be judged.
-
-    Raises
-    ------
-    InputError
-        If they cannot be read; and, unless `keep_going`, at the first run that is wrong.
-    """
+    """Read matrices that `recognised` found, as they are to be judged."""
     try:
         if kind := matrix_formats.sniff(source):
             return matrix_formats.read_asked(kind, source, keep_going=keep_going)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from data.errors import InputError
-from serving.shadow.kept import figures_of
+from serving.shadow.figures import figures_of
 from serving.supply import door_of
 from training.registry.champions import CHAMPION, Version, refresh, registered, version_of
 from training.registry.succession import LONGEST, Reign, before, crown, reigns, settled

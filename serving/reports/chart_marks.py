@@ -28,7 +28,6 @@ class Spot:
 
     Attributes
     ----------
-    x, y : float
     name : str
         Of the mark.
     values : sequence of (str, float)
@@ -78,16 +77,7 @@ def overlay(shapes: Sequence[Outline]) -> Markup:
 
 
 def outlines(figure: Figure, axes: Axes, spots: Sequence[tuple[Spot, str]]) -> Iterator[Outline]:
-    """Yield where spots of axes lie; those that are no numbers, or lie outside, do not.
-
-    Parameters
-    ----------
-    figure : Figure
-        Which was drawn already, so that everything has its place.
-    axes : Axes
-    spots : sequence of (Spot, str)
-        Each with what is told of it.
-    """
+    """Yield where spots of axes lie; those that are no numbers, or lie outside, do not."""
     if not spots:
         return
     middle = np.array([(spot.x, spot.y) for spot, _ in spots], float)

@@ -105,19 +105,7 @@ def sketch(width: float, height: float) -> Iterator[Figure]:
 
 
 def inline(figure: Figure, name: str, alt: str, over: Callable[[], Markup] = Markup) -> Markup:
-    """Return `figure` as an ``svg`` element for a page; equal figures are equal bytes.
-
-    Parameters
-    ----------
-    figure : Figure
-        Drawn within `sketch`.
-    name : str
-        Put before every id, so that figures of one page do not share any.
-    alt : str
-        The text for those who cannot see it.
-    over : callable
-        Gives what lies over the figure; it is called when everything has its place.
-    """
+    """Return `figure` as an ``svg`` element for a page; equal figures are equal bytes."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()

@@ -111,7 +111,6 @@ def drawn(
 
     Parameters
     ----------
-    words : Words
     panels : sequence of Panel
         Row by row. The marks of the first are named in the legend.
     size : tuple of float

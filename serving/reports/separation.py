@@ -24,7 +24,6 @@ class Leaders:
 
     Attributes
     ----------
-    best : str
     alike : tuple of str
         The others whose difference from the best has an interval that spans zero, the best first.
     """

@@ -30,10 +30,8 @@ def tabulated(
     ----------
     columns : sequence of str
         Their headings.
-    rows : iterable of sequence of str
     numbers : collection of str
         The columns that are flush right.
-    caption : str, optional
     """
     from rich.table import Table
 

@@ -29,7 +29,6 @@ class VerdictLine:
 
     Attributes
     ----------
-    verdict : {"pass", "fail", "unsure", "invalid"}
     probability : float or None
         Of a regression; None where the verdict is invalid.
     suite, name : str

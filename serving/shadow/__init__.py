@@ -1,1 +1,1 @@
-"""A challenger judges beside the champion: what both say is counted, and only the champion answers."""
+"""Shadow mode: a challenger judges the requests that the champion answered, and nobody sees its verdicts."""

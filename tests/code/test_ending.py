@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from data.comparisons.labels.store.database import Place
-from data.ending import EXTRAS
+from data.stage import EXTRAS
 from data.errors import InputError
 from data.parallel import Compute, side_by_side
 from data.stage import guard

@@ -32,9 +32,8 @@ from data.comparisons.tables import CANNOT_TELL, ComparisonTables
 from data.errors import InputError
 from data.paths import Places
 from serving.http import schemas
-from serving.http.api import BareRoute
 from serving.http.authentication import HEADER, holder
-from serving.http.bodies import JSON, body_of, request_of
+from serving.http.bodies import JSON, BareRoute, body_of, request_of
 from serving.http.schemas import RefusedError
 from serving.supply import Options
 from training.registry.champions import project_root

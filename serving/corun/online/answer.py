@@ -42,23 +42,7 @@ _CHAIN = ("task-clock", "cpu-cycles")
 
 @dataclass(frozen=True)
 class ProgressOpinion:
-    """What progress says.
-
-    Attributes
-    ----------
-    kind : ProgressKind
-        What it is told by.
-    mixture : ImpactBelief
-        What is believed of the impact.
-    so_far : float
-        The impact of what was seen.
-    seen : float
-        The share of the run alone that was also seen together.
-    whole : bool
-        Whether the run alone is taken for a whole one.
-    drivers : list of ImpactDriverAnswer
-    notes : list of str
-    """
+    """What progress says."""
 
     kind: ProgressKind
     mixture: ImpactBelief
@@ -72,17 +56,7 @@ class ProgressOpinion:
 def progress_opinion(
     pair: Sequence[Looked], *, whole: bool | None, ended: float | None = None
 ) -> ProgressOpinion | None:
-    """Tell the impact by progress; None if nothing was counted in both runs that tells it.
-
-    Parameters
-    ----------
-    pair : sequence of Looked
-        The task alone, and beside others.
-    whole : bool or None
-        Whether the run alone is a whole one, not only a beginning; None: guess.
-    ended : float, optional
-        After how many seconds the task ended beside others, if it is known to have ended.
-    """
+    """Tell the impact by progress; None if nothing was counted in both runs that tells it."""
     solo, corun = pair
     there = {name for name in solo.counted & corun.counted if all(one.table[name].sum() > 0 for one in pair)}
     by = kind(there)
@@ -163,20 +137,7 @@ ASKED = math.log(3)
 
 @dataclass(frozen=True)
 class TrainedOpinion:
-    """What the trained model says.
-
-    Attributes
-    ----------
-    impact : float
-    width : float
-        Half the interval, as a logarithm.
-    missing : float
-        The share of the model's events that nobody counted.
-    swapped : bool
-        Whether events changed as from together to alone.
-    drivers : list of ImpactDriverAnswer
-    notes : list of str
-    """
+    """What the trained model says."""
 
     impact: float
     width: float
@@ -187,16 +148,7 @@ class TrainedOpinion:
 
 
 def trained_opinion(pair: Sequence[Looked], machine: str | None, online: Online) -> TrainedOpinion | None:
-    """Ask the trained model; None if the two runs have none of its events in common.
-
-    Parameters
-    ----------
-    pair : sequence of Looked
-        The task alone, and beside others.
-    machine : str or None
-        Where they were measured; None: on one that the model was trained on.
-    online : Online
-    """
+    """Ask the trained model; None if the two runs have none of its events in common."""
     card = online.model.card
     counted = [event for event in card.events if all(event in one.counted for one in pair)]
     if not counted:

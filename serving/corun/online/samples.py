@@ -25,24 +25,7 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True)
 class Looked:
-    """Samples that can be used.
-
-    Attributes
-    ----------
-    source : str
-        What the lines call the run: its file.
-    table : DataFrame
-        ``t_seconds``, the end of each interval since the first one began, then the events by our names: the
-        count within the interval; those that were never counted are absent.
-    stretch : DataFrame
-        The longest part of it without a gap, its time counted from its own beginning.
-    never : frozenset of str
-        Events that were asked for and never counted.
-    privileges : dict of str to str
-        Of events that were counted in user or kernel mode only: which.
-    notes : tuple of str
-        What was wrong, a line each, and what was done about it.
-    """
+    """Samples that can be used."""
 
     source: str
     table: pd.DataFrame
@@ -77,23 +60,7 @@ class Looked:
 
 
 def looked(table: pd.DataFrame, source: str, events: Collection[str] = ()) -> Looked:
-    """Look at the samples of one run.
-
-    Parameters
-    ----------
-    table : DataFrame
-        ``t_seconds`` and a column per event, as `data.measure.perf_stat.read` reads them.
-    source : str
-        What the lines call the run: its file.
-    events : collection of str
-        Those that a model takes, beside what everybody knows.
-
-    Raises
-    ------
-    InputError
-        If nothing was counted that tells progress or that the model takes, a count is negative, time does not
-        go on, or less than `FEWEST` seconds are left.
-    """
+    """Look at the samples of one run."""
     _require_time(table, source)
     found = synonyms.canonical(table, TIME, events)
     known = {*synonyms.SYNONYMS, *events}

@@ -38,20 +38,7 @@ _LATE = 0.5
 
 @dataclass(frozen=True)
 class Watching:
-    """What is watched, and what it is held against.
-
-    Attributes
-    ----------
-    target : sequence of str
-        The number of a process, or a command.
-    solo : Path
-        The samples of a whole run alone.
-    interval : float
-        Seconds.
-    machine : str or None
-    online : Online or None
-        The trained model, if there is one.
-    """
+    """What is watched, and what it is held against."""
 
     target: Sequence[str]
     solo: Path
@@ -60,19 +47,7 @@ class Watching:
     online: Online | None
 
     def answers(self, say: Callable[[str], None]) -> Iterator[OnlineAnswer]:
-        """Yield what is known of the impact after each interval, until the task ends or Ctrl-C.
-
-        Parameters
-        ----------
-        say : callable
-            Takes what a person should know beforehand, a line each.
-
-        Raises
-        ------
-        InputError
-            If the samples alone cannot be read, perf counts none of their events here, there is no such
-            process, or it ended before anything could be told.
-        """
+        """Yield what is known of the impact after each interval, until the task ends or Ctrl-C."""
         alone = read(self.solo, SAMPLE_DTYPES)
         events = _countable(alone, self.solo, say)
         before, slower = _age(self.target), 1.0
@@ -182,11 +157,6 @@ def shown(watching: Watching, *, as_json: bool) -> OnlineAnswer:
 
     Each goes to standard output as a line of JSON if that is asked for, else to a line of the terminal that
     the next one replaces; nothing in a pipe.
-
-    Raises
-    ------
-    InputError
-        As of `Watching.answers`.
     """
     console = Console(stderr=True)
     last: OnlineAnswer | None = None

@@ -16,9 +16,9 @@ from prometheus_client import CollectorRegistry, Counter
 from serving.comparisons import SUPPLY
 from serving.http.bodies import Answered
 from serving.promotion.decisions import promote
-from serving.shadow import kept, sending
-from serving.shadow.held import Contenders, Disagreement, HeldTogether
-from serving.shadow.sending import HandingOn
+from serving.shadow import figures, request_log
+from serving.shadow.figures import Contenders, Disagreement, OpinionCounts
+from serving.shadow.request_log import RequestLog
 from serving.supply import Opinion
 from tests.system.conftest import FIGURE, Listening, comparison
 from tests.system.serving.registry import NAME, Registry
@@ -90,9 +90,9 @@ def test_only_the_champion_answers_and_the_shadow_counts_who_differs(registry):
         assert httpx.post(server.url + DOOR, json={"comparisons": [{}]}).status_code == 422
 
         found = until(told, lambda now: now["figures"] and now["figures"][0]["judged"] == 8)
-        (figures,) = found["figures"]
-        assert (figures["name"], figures["champion"], figures["challenger"]) == (NAME, "1", "2")
-        said = {(one["champion"], one["challenger"]): one["count"] for one in figures["said"]}
+        (pair,) = found["figures"]
+        assert (pair["name"], pair["champion"], pair["challenger"]) == (NAME, "1", "2")
+        said = {(one["champion"], one["challenger"]): one["count"] for one in pair["said"]}
         assert said == {("pass", "pass"): 4, ("fail", "pass"): 4}
         assert found["disagreements"][-1]["disagreement"]["case"] == "slow"
         metrics = httpx.get(f"{server.url}/metrics").text
@@ -133,30 +133,30 @@ def exchange(size=10, status=200):
     )
 
 
-def test_what_finds_no_room_is_dropped_and_counted_while_nobody_listens(tmp_path, monkeypatch):
-    monkeypatch.setattr(sending, "WAITING", 5)
-    monkeypatch.setattr(sending, "BYTES", 10_000)
+def test_what_finds_no_room_is_dropped_and_counted_while_nobody_replays(tmp_path, monkeypatch):
+    monkeypatch.setattr(request_log, "WAITING", 5)
+    monkeypatch.setattr(request_log, "BYTES", 10_000)
+    monkeypatch.setattr(request_log, "FILES", 0)
     counter = Counter("dropped", "of the test", registry=CollectorRegistry())
-    telling = HandingOn(str(tmp_path / "nobody"), counter)
+    log = RequestLog(str(tmp_path), counter)
     for _ in range(1000):
-        telling.asked(exchange())
-    telling.asked(exchange(20_000))
-    telling.asked(exchange(status=503))
+        log.add(exchange())
+    log.add(exchange(20_000))
+    log.add(exchange(status=503))
     (sample,) = (one for one in counter.collect()[0].samples if one.name == "dropped_total")
     assert sample.value == 996
 
 
 def test_disagreements_are_kept_up_to_a_bound_and_a_source_replaces_its_own(tmp_path, monkeypatch):
-    monkeypatch.setattr(kept, "KEPT", 3)
-    path, held = tmp_path / "shadow.db", HeldTogether()
+    monkeypatch.setattr(figures, "KEPT", 3)
+    path, held = tmp_path / "shadow.db", OpinionCounts()
     champion = [Opinion(f"c{number}", "b o", "pass", 0.1) for number in range(10)]
     held.add(champion, [one._replace(verdict="fail") if one.case > "c4" else one for one in champion])
-    one, other = (Contenders(NAME, "1", "2", source) for source in (kept.HTTP, "data.json"))
-    kept.keep(path, one, held)
-    kept.keep(path, one, held)
-    kept.replace(path, other, held)
-    kept.replace(path, other, held)
-    found = kept.report(path)
+    one, other = (Contenders(NAME, "1", "2", source) for source in (figures.HTTP, "data.json"))
+    for _ in range(2):
+        figures.record(path, one, held)
+        figures.record(path, other, held, replace=True)
+    found = figures.report(path)
     assert {each.source: (each.judged, each.agreed) for each in found.figures} == {
         "http": (20, 10), "data.json": (10, 5)
     }  # fmt: skip
@@ -173,8 +173,8 @@ def test_a_source_on_disk_is_judged_by_both(registry, tmp_path):
     told = f"{NAME} v1, and v2 beside it: both say the same of 50.0% of 2 cases of {source}"
     assert done.stdout.startswith(f"{told} (v1 and v2 say: 1 fail and pass)\n")
     assert "slow" in done.stdout
-    (figures,) = kept.report(tmp_path / "shadow.db").figures
-    assert (figures.judged, figures.agreed, figures.source) == (2, 1, str(source))
+    (told,) = figures.report(tmp_path / "shadow.db").figures
+    assert (told.judged, told.agreed, told.source) == (2, 1, str(source))
     registry.store.delete_registered_model_alias(NAME, CHALLENGER)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     told = f"perfjudge: {NAME} has no challenger; dvc repro makes one of a candidate\n"
