@@ -58,7 +58,6 @@ def fits(table: ImpactTable, rows: pd.DataFrame) -> Iterator[tuple[str, Learned,
 
 
 def main() -> None:
-    """Measure and write the table."""
     frame = table_of(simulated(TASKS)).frame
     rows = pd.concat([frame, frame[frame["task"] == frame["corunners"]]], ignore_index=True)
     found = list(fits(ImpactTable(rows, ""), rows))

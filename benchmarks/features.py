@@ -19,7 +19,6 @@ from data.comparisons.sides import Sides
 from features.comparisons.vectors import seed_vectors, vectors
 
 Floats = NDArray[np.float64]
-
 THREADS = (1, 2, 4)
 #: Nodes that exist at once; more would measure the memory, to the loop's disadvantage.
 BATCH = 1000

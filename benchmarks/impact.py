@@ -12,20 +12,23 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from benchmarks.table import Table, machine
-from benchmarks.transfer.fitted import TOLERANCE, recipe_of
 from data.corun.formats import pitot, spec_corun
 from data.corun.tables import CorunTables
 from data.corun.validity import decide, of_engines
 from features.corun.rates import Solo, instances, placed_of, vectors
-from training.corun.estimators.fitting import ImpactTable
+from training.corun.estimators.fitting import ImpactRecipe, ImpactTable
+from training.corun.estimators.models import CATALOGUE
 from training.corun.splits import DESIGNS, possible
 
 AHEAD_OF_TIME = ("iwasm-a", "wasmer-a-ll", "wasmtime-a", "wasmer-a-cl")
 #: A forest takes too long on the hundreds of events of pitot.
 SPEC_MODELS, PITOT_MODELS = ("random-forest", "xgboost", "contention"), ("xgboost", "contention")
-FOLDS = 5
+FOLDS, TOLERANCE = 5, 0.03
+Rows = NDArray[np.intp]
+Errors = NDArray[np.float64]
 COLUMNS = dict.fromkeys(("data", "held out", "seed", "model", "n"), "") | {
     "mean error": ".2%", "over folds": ".2%", "median": ".2%", "90th": ".2%", "within 3 %": ".1%",
 }  # fmt: skip
@@ -39,19 +42,27 @@ def table_of(tables: CorunTables) -> ImpactTable:
     return ImpactTable(pd.concat([found, vectors(solo, placed_of(found))], axis="columns"), "")
 
 
+def recipe_of(table: ImpactTable, model: str, seed: int) -> ImpactRecipe:
+    """Return how a model is fitted without tuning."""
+    params = CATALOGUE[model].first(len(table.rates))
+    params |= {"preparation": "n-d"} if CATALOGUE[model].prepared else {}
+    return ImpactRecipe(model, params, table.columns(model), TOLERANCE, seed, table.rates)
+
+
+def errors_of(table: ImpactTable, recipe: ImpactRecipe, train: Rows, test: Rows) -> Errors:
+    """Return |predicted / measured - 1| of the test rows."""
+    predicted = recipe.fit(table.frame.iloc[train]).predict(table.frame.iloc[test])
+    return np.asarray(np.abs(predicted / table.frame["impact"].to_numpy(np.float64)[test] - 1))
+
+
 def rows_of(
     data: str, table: ImpactTable, designs: tuple[str, ...], models: tuple[str, ...], seed: int
 ) -> Iterator[tuple[object, ...]]:
     """Yield a row of the result per design and model, fitted without tuning."""
-    frame = table.frame
-    measured = frame["impact"].to_numpy(np.float64)
-    for design, divided in possible(frame, designs, FOLDS, seed).items():
+    for design, divided in possible(table.frame, designs, FOLDS, seed).items():
         for model in models:
             recipe = recipe_of(table, model, seed)
-            errors = []
-            for train, test in divided:
-                predicted = recipe.fit(frame.iloc[train]).predict(frame.iloc[test])
-                errors.append(np.abs(predicted / measured[test] - 1))
+            errors = [errors_of(table, recipe, train, test) for train, test in divided]
             every, means = np.concatenate(errors), [error.mean() for error in errors]
             middle, most = np.quantile(every, (0.5, 0.9))
             summary = every.mean(), np.std(means), middle, most, (every < TOLERANCE).mean()
@@ -67,7 +78,6 @@ def _between(table: ImpactTable) -> float:
 
 
 def main() -> None:
-    """Measure, print and write the table."""
     public = Path(sys.argv[1])
     rows: list[tuple[object, ...]] = []
     spec = table_of(spec_corun.read(public / "spec-corun"))

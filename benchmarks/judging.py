@@ -44,13 +44,7 @@ SLOWER_SHARE = 0.2
 def synthetic(
     comparisons: int, seed: int = 0, threads: Sequence[int] = (1, 4)
 ) -> tuple[ComparisonTables, np.ndarray]:
-    """Make comparisons with five repetitions a side, a configuration for each number of threads.
-
-    Returns
-    -------
-    tuple of (ComparisonTables, ndarray of bool)
-        With which comparisons are 15 % slower: every fifth, at random.
-    """
+    """Make comparisons with five repetitions a side, a configuration for each number of threads."""
     rng = np.random.default_rng(seed)
     slower = rng.random(comparisons) < SLOWER_SHARE
     rows = pd.MultiIndex.from_product(
@@ -70,13 +64,7 @@ def synthetic(
 
 
 def trained(name: str, directory: Path) -> Path:
-    """Fit the catalogue's model `name`, with its first configuration, on 1,000 synthetic comparisons.
-
-    Returns
-    -------
-    Path
-        Where it lies, with labelled examples beside it.
-    """
+    """Fit the catalogue's model `name`, with its first configuration, on 1,000 synthetic comparisons."""
     from training.estimators.pipelines import answering, pipeline
 
     tables, slower = synthetic(1000, seed=1)
@@ -192,7 +180,6 @@ def _asked(row: int, builds: int = 0) -> dict[str, object]:
 
 
 def main() -> None:
-    """Measure, print and write the table."""
     before = load()
     with tempfile.TemporaryDirectory() as temporary:
         measured = [*verdict_rows(Path(temporary)), *cold_rows()]

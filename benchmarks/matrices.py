@@ -104,7 +104,6 @@ def _counts(row: pd.Series) -> tuple[object, ...]:
 
 
 def main() -> None:
-    """Print all tables and write the page."""
     metrics, evaluated = read("matrices"), Places("matrices").evaluated
     made_by = command(metrics, "matrices")
     runs = [(name, *(found[figure] for figure in FIGURES)) for name, found in metrics["validity"].items()]

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -27,7 +26,7 @@ from typing import Any
 
 import pandas as pd
 
-from benchmarks.table import Table, busy, clocked, load, publish, require_programs
+from benchmarks.table import PERFJUDGE, Table, busy, clocked, free_port, load, publish, require_programs
 from data.comparisons.tables import ComparisonTables
 from data.corun.tables import SAMPLE_DTYPES
 from data.matrices.tables import RUN_DTYPES, SIDES, SUMMARY
@@ -74,7 +73,6 @@ class Load:
 
     @property
     def per_second(self) -> float:
-        """Answers a second."""
         return self.answers / self.seconds
 
 
@@ -96,12 +94,9 @@ def loaded(
 def running(command: Sequence[str], url: str) -> Iterator[int]:
     """Run a server for as long as the block lasts, from when `url` answers; give the process's number."""
     # MLflow looks for uvicorn on the path, and runs it below a shell
-    around = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    around = {**os.environ, "PATH": f"{PERFJUDGE.parent}:{os.environ['PATH']}"}
     told: dict[str, Any] = {"env": around, "start_new_session": True}
-    with (
-        tempfile.TemporaryFile() as log,
-        subprocess.Popen(command, stdout=log, stderr=log, **told) as server,
-    ):
+    with tempfile.TemporaryFile() as log, subprocess.Popen(command, stdout=log, stderr=log, **told) as server:
         try:
             while not _answers(url):
                 if server.poll() is not None:
@@ -122,7 +117,6 @@ def _answers(url: str) -> bool:
 
 
 def post(url: str, body: bytes) -> bytes:
-    """Ask once."""
     request = urllib.request.Request(url, body, JSON)  # noqa: S310 - our own address
     with urllib.request.urlopen(request, timeout=600) as answer:  # noqa: S310
         return bytes(answer.read())
@@ -230,7 +224,6 @@ def _listed(frame: pd.DataFrame) -> dict[str, list[float | None]]:
 
 
 def memory_of(process: int) -> float:
-    """Return how much memory a process has, in MB."""
     status = Path(f"/proc/{process}/status").read_text(encoding="utf-8")
     return int(re.findall(r"VmRSS:\s+(\d+) kB", status)[0]) / 1024
 
@@ -244,12 +237,6 @@ def memory_rows(process: int, url: str, bodies: Sequence[str]) -> Iterator[tuple
         yield f"memory after {asked:,} questions, MB", memory_of(process)
 
 
-def free_port() -> int:
-    """Return the number of a port that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
-
-
 def rounds(asks: Mapping[str, Callable[[], Load]]) -> dict[str, Load]:
     """Do each in turn, `ROUNDS` times, and return of each the one of median throughput."""
     found = [{name: ask() for name, ask in asks.items()} for _ in range(ROUNDS)]
@@ -260,7 +247,6 @@ def rounds(asks: Mapping[str, Callable[[], Load]]) -> dict[str, Load]:
 
 
 def main() -> None:
-    """Measure, print and write the tables."""
     require_programs("wrk")
     before, ports = load(), (free_port(), free_port())
     ours, theirs = (f"http://127.0.0.1:{port}" for port in ports)
@@ -269,8 +255,11 @@ def main() -> None:
     singles = [json.dumps({"comparisons": [one]}) for one in asked]
     batch = [{**asked[n % len(asked)], "comparison_id": f"{n}"} for n in range(BATCH)]
     with ExitStack() as stack:
-        process = stack.enter_context(running(_served(ports[0]), f"{ours}/readyz"))
-        stack.enter_context(running(_served_by_mlflow(ports[1]), f"{theirs}/ping"))
+        served = [str(PERFJUDGE), "serve", "--port", str(ports[0])]
+        process = stack.enter_context(running(served, f"{ours}/readyz"))
+        served = [sys.executable, "-m", "mlflow", "models", "serve", "--env-manager", "local"]
+        served += ["-m", f"models:/regression-comparison@{CHAMPION}", "--port", str(ports[1])]
+        stack.enter_context(running(served, f"{theirs}/ping"))
         found = rounds(
             {
                 "perfjudge, /healthz": partial(loaded, f"{ours}/healthz"),
@@ -286,16 +275,6 @@ def main() -> None:
         }
         memory = [("memory after these, MB", memory_of(process)), *memory_rows(process, judge, singles)]
     _publish(found, together, others, memory, busy(before))
-
-
-def _served(port: int) -> list[str]:
-    return [str(Path(sys.executable).with_name("perfjudge")), "serve", "--port", str(port)]
-
-
-def _served_by_mlflow(port: int) -> list[str]:
-    champion = f"models:/regression-comparison@{CHAMPION}"
-    serve = [sys.executable, "-m", "mlflow", "models", "serve", "-m", champion, "--env-manager", "local"]
-    return [*serve, "--port", str(port)]
 
 
 def _publish(

@@ -28,7 +28,6 @@ COLUMNS = {
     "way": "", "processor seconds": ".2f", "iterations": "d", "times": ".1f",
     "penalised log-likelihood": ".4f", "largest difference of a weight": ".1e",
 }  # fmt: skip
-
 Floats = NDArray[np.float64]
 
 
@@ -51,7 +50,6 @@ class Run:
     weights: Floats
 
     def row(self, ours: Run, given: Problem) -> tuple[object, ...]:
-        """Return its row in the table, beside the run `ours`."""
         apart = min(np.abs(sign * self.weights - ours.weights).max() for sign in (1, -1))
         times = self.seconds / ours.seconds
         return self.name, self.seconds, self.iterations, times, likelihood(given, self.weights), apart
@@ -116,15 +114,6 @@ def plain_em(given: Problem, most: int, goal: float | None = None) -> Run:
     It starts at the true weights turned half-way towards noise, which is better than anyone would know, and
     each regression starts where the last one ended. The likelihood, by which the end at `goal` is told, is
     not in its seconds.
-
-    Parameters
-    ----------
-    given : Problem
-    most : int
-        Iterations.
-    goal : float, optional
-        The log-likelihood at which it ends; without one it ends where no weight moves by `STILL`, as one
-        would write it.
     """
     from sklearn.linear_model import LogisticRegression
 

@@ -25,19 +25,7 @@ NEGATIVE, WRONG_COUNT, DISTURBED = "synthetic-negative", "synthetic-wrong-count"
 
 
 def generate(vectors: int = VECTORS, seed: int = 1) -> MatrixTables:
-    """Make the tables.
-
-    Parameters
-    ----------
-    vectors : int
-        Rows in all; shares of invalid and abnormal ones stay the seed's.
-    seed : int
-
-    Notes
-    -----
-    The logarithm of a raw metric is what its test case is like, plus 12 common factors and noise of each run,
-    plus in an abnormal target one of 10 causes, each of which moves 20 metrics, in each group in its own way.
-    """
+    """Make the tables."""
     draw = np.random.default_rng(seed)
     pairs = max(1, vectors // (2 * RUNS))
     pair = np.minimum(np.arange(vectors) // (2 * RUNS), pairs - 1)

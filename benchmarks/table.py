@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import socket
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from benchmarks.pages import PAGES, RESULTS, footer
@@ -17,6 +20,7 @@ from data.tables.files import write_text
 
 Result = TypeVar("Result")
 SEED = 20261121
+PERFJUDGE = Path(sys.executable).with_name("perfjudge")
 
 
 def require_programs(*programs: str) -> None:
@@ -31,38 +35,19 @@ def require_programs(*programs: str) -> None:
 
 @dataclass(frozen=True)
 class Table:
-    """A benchmark's result.
-
-    Attributes
-    ----------
-    title : str
-        What was measured.
-    command : str
-        The command that makes the table.
-    columns : mapping of str to str
-        By heading, how `format` writes the values below it.
-    rows : sequence of sequence
-        Their values; words are written as they are, and None and NaN not at all.
-    notes : sequence of str
-        What a reader must know to believe the numbers.
-    """
-
     title: str
     command: str
     columns: Mapping[str, str]
     rows: Sequence[Sequence[object]]
     notes: Sequence[str] = ()
 
-    def cells(self) -> list[list[str]]:
-        """Return the rows as text."""
-        forms = self.columns.values()
-        return [[_told(value, form) for value, form in zip(row, forms, strict=True)] for row in self.rows]
-
     def markdown(self) -> str:
         """Return the table as a Markdown page."""
-        written = [self.columns, ["---"] * len(self.columns), *self.cells()]
+        forms = self.columns.values()
+        cells = [[_cell(value, form) for value, form in zip(row, forms, strict=True)] for row in self.rows]
+        written = [self.columns, ["---"] * len(self.columns), *cells]
         lines = [f"# {self.title}", "", f"    {self.command}", ""]
-        lines += [f"| {' | '.join(cells)} |" for cells in written]
+        lines += [f"| {' | '.join(row)} |" for row in written]
         return "\n".join([*lines, "", *(f"- {note}" for note in self.notes)]).rstrip() + "\n"
 
     def publish(self, name: str) -> None:
@@ -82,7 +67,7 @@ def publish(name: str, tables: Sequence[Table]) -> None:
     write_text(RESULTS / f"{name}.md", page)
 
 
-def _told(value: object, form: str) -> str:
+def _cell(value: object, form: str) -> str:
     if value is None or value != value:  # noqa: PLR0124 - NaN is
         return ""
     return value if isinstance(value, str) else format(value, form)
@@ -105,6 +90,46 @@ def best(work: Callable[[], object], rounds: int = 1) -> float:
 def median_of(run: Callable[[], Any], repeats: int = 3) -> Any:
     """Do the same so many times, and return the result of median ``seconds``."""
     return sorted((run() for _ in range(repeats)), key=lambda one: one.seconds)[repeats // 2]
+
+
+@dataclass(frozen=True)
+class Spent:
+    """The output of a process, its seconds on the clock and on processors, and its most bytes of memory."""
+
+    output: str
+    seconds: float
+    computed: float
+    memory: int
+
+
+def spent(*command: object) -> Spent:
+    """Run a command in a process of its own, without the output on stderr."""
+    start = time.perf_counter()
+    arguments = [str(argument) for argument in command]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        output = process.stdout.read() if process.stdout else ""
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, arguments)
+    return Spent(output, time.perf_counter() - start, usage.ru_utime + usage.ru_stime, usage.ru_maxrss << 10)
+
+
+def repro(targets: Iterable[str] = (), **environment: str) -> tuple[list[str], dict[str, str]]:
+    """Return the command that runs ``dvc repro`` with this interpreter's packages, and its environment."""
+    path = f"{PERFJUDGE.parent}{os.pathsep}{os.environ['PATH']}"
+    return [sys.executable, "-m", "dvc", "repro", *targets], {**os.environ, "PATH": path, **environment}
+
+
+def figures_of(root: Path) -> dict[str, bytes]:
+    """Return the content of each family's metrics.json and summary.json in `root`."""
+    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.glob("reports/*/*.json"))}
+
+
+def free_port() -> int:
+    """Return the number of a port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
 
 
 def machine() -> str:

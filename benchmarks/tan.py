@@ -24,11 +24,9 @@ BINS = 5
 ABNORMAL = 0.2
 #: How often a feature repeats its parent, and how much more often where the class is abnormal (every tenth).
 REPEATS, MORE = 0.3, 0.3
-
 COLUMNS = {
     "library": "", "fit, s": ".2f", "predict, s": "", "times perfjudge's fit and predict": ".0f", "tree": "",
 }  # fmt: skip
-
 Levels = NDArray[np.int64]
 Edges = frozenset[frozenset[int]]
 
@@ -45,18 +43,6 @@ class Problem:
 
 @dataclass(frozen=True)
 class Run:
-    """What one library did.
-
-    Attributes
-    ----------
-    fit, predict : float
-        Seconds.
-    edges : frozenset
-        Of the tree over the features, undirected.
-    probability : ndarray
-        Of the second class, for the first rows that were asked.
-    """
-
     name: str
     fit: float
     predict: float
@@ -65,11 +51,9 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """Fit and predict together."""
         return self.fit + self.predict
 
     def row(self, ours: Run, truth: Levels, common: int) -> tuple[object, ...]:
-        """Return its row in the table, beside the run `ours`; all answered for the first `common` rows."""
         asked = len(self.probability)
         return (
             self.name,
@@ -128,7 +112,6 @@ def pyagrums(levels: Any) -> Any:
 
 
 def by_pyagrum(given: Problem) -> Run:
-    """Fit and ask pyagrum's classifier."""
     from pyagrum.lib.discreteTypeProcessor import DiscreteTypeProcessor
 
     model = pyagrums(DiscreteTypeProcessor("NoDiscretization", None))

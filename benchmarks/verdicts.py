@@ -34,7 +34,6 @@ COLUMNS = {"judge": "", "kind": ""} | {name: form for name, (form, _, _) in SCOR
 
 
 def read(family: str) -> dict[str, Any]:
-    """Read the metrics of a family."""
     return json.loads(Places(family).metrics.read_text(encoding="utf-8"))
 
 
@@ -58,7 +57,6 @@ def rows_of(entries: dict[str, Any]) -> list[tuple[object, ...]]:
 
 
 def main() -> None:
-    """Print both tables and write the page."""
     metrics = read("comparisons")
     data, name = metrics["data"], Path(metrics["data"]["path"]).name
     source = f"{data['format']}, {data['comparisons']} comparisons of {data['operations']} operations"

@@ -9,29 +9,234 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import typer
 
-from benchmarks.human_labels import models, rules
-from benchmarks.human_labels.engineers import engineers
-from benchmarks.human_labels.judges import Cases, Judge, best_reach
+from benchmarks.human_labels import models
+from benchmarks.human_labels.cases import (
+    ALARMS,
+    Cases,
+    Curve,
+    Engineer,
+    Judge,
+    View,
+    Worth,
+    at_best,
+    average_precision,
+    best_reach,
+    engineers,
+    from_other_folds,
+    pooled,
+    rule_judges,
+    series_of,
+    whole,
+    windows,
+    worth,
+)
 from benchmarks.human_labels.models import PipelineRun
 from benchmarks.human_labels.opponents import TOOLS, Answered, Tool, ask
-from benchmarks.human_labels.page import Told, headline, people
-from benchmarks.human_labels.picture import draw
-from benchmarks.human_labels.series import series_of
-from benchmarks.human_labels.views import View, whole, windows
-from benchmarks.table import busy, load, publish
+from benchmarks.table import Table, busy, load, publish
 from data.comparisons.params import LabelRules
 from data.comparisons.sides import Sides
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
+from data.tables.files import replacing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COMMAND = "uv run python -m benchmarks.human_labels"
+FIXED = {
+    "judge": "", "kind": "", "setting": "", "balanced accuracy": ".3f", "± over folds": ".3f",
+    "missed fails": ".1%", "false alarms": ".2%", "processor seconds": ".1f",
+}  # fmt: skip
+CHOSEN = {
+    "judge": "", "kind": "", "threshold from other folds": ".3f", "± over folds": ".3f",
+    "at the best threshold": ".3f", "± over folds then": ".3f", "missed fails then": ".1%",
+    "false alarms then": ".2%", "average precision": ".3f", "± of it over folds": ".3f",
+    **{f"missed at {share:.1%} false alarms": ".1%" for share in ALARMS},
+}  # fmt: skip
+PEOPLE = {
+    "engineer": "", "boundaries": "d", "fails": "d", "balanced accuracy": ".3f", "missed fails": ".1%",
+    "false alarms": ".2%", "fails judged by both": "d", "engineer there": ".3f", "perfjudge there": ".3f",
+    "perfjudge missed": ".1%", "perfjudge's false alarms": ".2%",
+}  # fmt: skip
+AS_ONE_GETS_IT = (
+    "Figures count the verdicts of all test folds; ± is the balanced accuracy's deviation over them.",
+    "Models have parameters and thresholds from inside each training part; tools and rules their defaults.",
+    "Seconds of the processor: of models for vectors and probabilities (from 1,000), of tools for theirs.",
+)
+AS_CHOSEN = (
+    "Threshold from other folds: models have theirs from inside the training part.",
+    (
+        "The best threshold is chosen on the very cases told, one for all folds, in everyone's favour; "
+        "for tools, so is how near to the boundary a point has to be (0 to 5 versions)."
+    ),
+    "Average precision is the mean over the folds; what is missed at so many false alarms, at one threshold.",
+)
+
+
+@dataclass(frozen=True)
+class Told:
+    """A view of the comparisons, and who judged what it shows."""
+
+    title: str
+    cases: Cases
+    judges: Sequence[Judge]
+    notes: Sequence[str]
+
+    def tables(self) -> list[Table]:
+        """Return what all are worth at the setting one gets, and at thresholds that are chosen."""
+        fixed = [(*_rates(one, self.cases), one.seconds) for one in self.judges if one.judged is not None]
+        chosen = [_chosen(one, self.cases) for one in self.judges if one.score is not None]
+        titles = f"{self.title}: at the setting one gets", f"{self.title}: at chosen thresholds"
+        return [
+            Table(titles[0], COMMAND, FIXED, _best_first(fixed, 3), [*self.notes, *AS_ONE_GETS_IT]),
+            Table(titles[1], COMMAND, CHOSEN, _best_first(chosen, 4), [*self.notes, *AS_CHOSEN]),
+        ]
+
+    @property
+    def champion(self) -> Judge:
+        """The model with the highest balanced accuracy at thresholds from inside the training part."""
+        own = [one for one in self.judges if one.kind == "model" and one.judged is not None]
+        return max(own, key=lambda one: _balanced(one, self.cases))
+
+    def best_of(self, kind: str) -> Judge:
+        """Return the judge of a kind with the highest balanced accuracy at the best threshold."""
+        own = [one for one in self.judges if one.kind == kind and one.score is not None]
+        return max(own, key=lambda one: self.top(one).balanced)
+
+    def top(self, judge: Judge) -> Worth:
+        """Score a judge at its best threshold."""
+        assert judge.score is not None
+        return at_best(self.cases, judge.score)
+
+
+def _balanced(judge: Judge, cases: Cases) -> float:
+    assert judge.judged is not None
+    return worth(cases, judge.judged).balanced
+
+
+def _rates(judge: Judge, cases: Cases) -> tuple[object, ...]:
+    assert judge.judged is not None
+    own = worth(cases, judge.judged)
+    return judge.name, judge.kind, judge.setting, own.balanced, own.spread, own.missed, own.alarms
+
+
+def _chosen(judge: Judge, cases: Cases) -> tuple[object, ...]:
+    assert judge.score is not None
+    if judge.inside and judge.judged is not None:
+        honest = worth(cases, judge.judged)
+    else:
+        honest = from_other_folds(cases, judge.score)
+    top, curve = at_best(cases, judge.score), Curve.of(cases.failed, judge.score)
+    rates = honest.balanced, honest.spread, top.balanced, top.spread, top.missed, top.alarms
+    missed = (curve.missed_at(share) for share in ALARMS)
+    return judge.name, judge.kind, *rates, *average_precision(cases, judge.score), *missed
+
+
+def _best_first(rows: list[tuple[object, ...]], column: int) -> list[tuple[object, ...]]:
+    return sorted(rows, key=lambda row: -float(str(row[column])))
+
+
+def people(engineers: list[Engineer], cases: Cases, judge: Judge, notes: Sequence[str]) -> Table:
+    told = sorted((one for one in engineers if one.told), key=lambda one: -one.worth.balanced)
+    few = len(engineers) - len(told)
+    rows = [_person(one, cases, judge) for one in (pooled(engineers), *told)]
+    last = f"{few} engineers with too few boundaries or fails are in the first row only." if few else ""
+    title = "The engineers, each beside the consensus of the others"
+    return Table(title, COMMAND, PEOPLE, rows, [*notes, *filter(None, [last])])
+
+
+def _person(one: Engineer, cases: Cases, judge: Judge) -> tuple[object, ...]:
+    assert judge.judged is not None
+    own, (here, other) = one.worth, one.among(cases, judge.judged)
+    there = (here.worth.balanced, other.worth.balanced, other.worth.missed, other.worth.alarms)
+    counts = len(one.failed), int(one.failed.sum())
+    return one.name, *counts, own.balanced, own.missed, own.alarms, int(here.failed.sum()), *there
+
+
+def headline(view: Told) -> str:
+    kinds = sorted({one.kind for one in view.judges if one.score is not None})
+    said = (
+        f"{top.name} ({kind}) {view.top(top).balanced:.3f}" for kind in kinds for top in [view.best_of(kind)]
+    )
+    return f"Best of each kind at its best threshold: {', '.join(said)}."
+
+
+LEAST, MOST = 2e-4, 0.2
+
+
+def draw(views: Sequence[Told], engineers: list[Engineer], path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4 * len(views), 5.6), layout="constrained")
+    for axes, view in zip(figure.subplots(1, len(views), squeeze=False)[0], views, strict=True):
+        _panel(axes, view, engineers)
+    with replacing(path) as target:
+        figure.savefig(target, dpi=110, format="png")
+
+
+def best_of_each(view: Told) -> list[Judge]:
+    """Return the model and the rule that are best at their best threshold, and so of every tool."""
+    ranked = [one for one in view.judges if one.score is not None]
+    groups = {
+        (one.kind, one.name.split(",")[0]) if one.kind == "tool" else (one.kind, ""): one for one in ranked
+    }
+    of_group = {
+        group: max(
+            (one for one in ranked if one.kind == group[0] and one.name.startswith(group[1])),
+            key=lambda one: view.top(one).balanced,
+        )
+        for group in groups
+    }
+    return sorted(of_group.values(), key=lambda one: -view.top(one).balanced)
+
+
+def _panel(axes: Axes, view: Told, engineers: list[Engineer]) -> None:
+    for number, judge in enumerate(best_of_each(view)):
+        _curve(axes, view, judge, f"C{number}")
+    _people(axes, engineers)
+    axes.set(xscale="log", xlim=(LEAST, MOST), ylim=(-0.015, 1.02), title=view.title)
+    axes.set(xlabel="false alarms, share of the passes", ylabel="missed, share of the fails")
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:.1%}" if value < 0.01 else f"{value:.0%}")  # noqa: PLR2004
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    axes.grid(alpha=0.3)
+    axes.legend(loc="upper right", fontsize=8, framealpha=0.9)
+
+
+def _curve(axes: Axes, view: Told, judge: Judge, colour: str) -> None:
+    assert judge.score is not None
+    curve = Curve.of(view.cases.failed, judge.score)
+    width = 2.4 if judge.kind == "model" else 1.3
+    name = f"perfjudge, {judge.name}" if judge.kind == "model" else judge.name
+    drawn = np.maximum(curve.alarms, LEAST / 2)
+    axes.step(drawn, curve.missed, where="post", color=colour, lw=width, label=name)
+    if judge.judged is not None:
+        own = worth(view.cases, judge.judged)
+        axes.plot([max(own.alarms, LEAST)], [own.missed], "s", color=colour, ms=7, mec="black", clip_on=False)
+
+
+def _people(axes: Axes, engineers: list[Engineer]) -> None:
+    told = [one for one in engineers if one.told]
+    for one in told:
+        own = one.worth
+        at = max(own.alarms, LEAST), own.missed
+        axes.scatter(*at, s=25 + 2 * one.failed.sum(), color="0.35", alpha=0.55, zorder=3, clip_on=False)
+        axes.annotate(one.name, at, fontsize=7, ha="center", va="center", color="white", zorder=4)
+    everybody = pooled(engineers).worth
+    axes.plot(
+        [everybody.alarms], [everybody.missed], "X", color="black", ms=9, label="all engineers together"
+    )
+    axes.plot([], [], "o", color="0.35", alpha=0.55, label="an engineer against the others; size: fails")
+    axes.plot([], [], "s", color="white", mec="black", label="at the setting one gets")
+
 
 CACHE = Path(".studies/human-labels")
 IMAGE = Path("docs/images/human-labels.png")
@@ -59,15 +264,6 @@ PEOPLE_SAID = (
 def tool_judges(
     tools: Sequence[Tool], view: View, cases: Cases, *, cache: Path, jobs: int, known: bool = False
 ) -> tuple[list[Judge], list[str]]:
-    """Let tools judge what a view shows.
-
-    Returns
-    -------
-    judges : list of Judge
-        One for every way of using a tool.
-    notes : list of str
-        Versions, and which tools are left out and why.
-    """
 
     def asked(tool: Tool) -> list[Answered] | InputError:
         try:
@@ -115,7 +311,7 @@ def study(
 
     `known` leaves out the tools that have not been asked yet.
     """
-    asked = partial(_told, cases=run.cases, tools=tools, cache=cache, jobs=jobs, known=known)
+    asked = partial(_told_view, cases=run.cases, tools=tools, cache=cache, jobs=jobs, known=known)
     tables, cases, how = run.tables, run.cases, LabelRules()
     series, comparisons, sides = (
         series_of(tables.results),
@@ -125,7 +321,7 @@ def study(
     online = asked(WINDOWED, windows(series, comparisons, how))
     online = replace(
         online,
-        judges=[*run.judges(sides), *rules.judges(sides, pd.Index(cases.ids), cases), *online.judges],
+        judges=[*run.judges(sides), *rule_judges(sides, pd.Index(cases.ids), cases), *online.judges],
         notes=[SHOWN, *online.notes],
     )
     hindsight = asked(WHOLE, whole(series, comparisons, how))
@@ -136,7 +332,7 @@ def study(
     return online, replace(hindsight, judges=[*own, *hindsight.judges], notes=notes)
 
 
-def _told(title: str, view: View, *, tools: Sequence[Tool], cases: Cases, **how: Any) -> Told:
+def _told_view(title: str, view: View, *, tools: Sequence[Tool], cases: Cases, **how: Any) -> Told:
     judges, versions = tool_judges(tools, view, cases, **how)
     return Told(title, cases, judges, [POINTS, f"Tools: {', '.join(versions)}."])
 
@@ -169,7 +365,6 @@ def main(
 def write(
     path: Path, run: PipelineRun, views: tuple[Told, Told], image: Path, said: Sequence[str] = ()
 ) -> None:
-    """Write the page and the picture."""
     everybody = engineers(path, series_of(run.tables.results), LabelRules())
     about, champion = run.about(path), views[0].champion
     beside = f"perfjudge: {champion.name}, out of fold, thresholds from inside, where both have the boundary."

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from benchmarks.human_labels.judges import Cases, Judge
+from benchmarks.human_labels.cases import Cases, Judge
 from benchmarks.table import clocked
 from data.comparisons.params import Comparisons, FeaturizeComparisons
 from data.comparisons.sides import Sides
@@ -45,26 +45,17 @@ TIMED = 1000
 
 @dataclass(frozen=True)
 class PipelineRun:
-    """What the stages left in a folder.
-
-    Attributes
-    ----------
-    root : Path
-    verdicts : DataFrame
-        The rows of oof.parquet of the folds of whole operations.
-    """
+    """What the stages left in a folder."""
 
     root: Path
     verdicts: pd.DataFrame
 
     @property
     def tables(self) -> ComparisonTables:
-        """The data set."""
         return ComparisonTables.read(Places("comparisons", self.root).interim)
 
     @property
     def cases(self) -> Cases:
-        """What was judged, by identifier."""
         one = self._of(str(self.verdicts["entry"].iloc[0]))
         failed = (one["status"] == "fail").to_numpy(bool)
         return Cases(one.index.tolist(), failed, one["fold"].to_numpy(np.int64))
@@ -114,26 +105,7 @@ def features() -> tuple[str, ...]:
 
 
 def run(source: Path, cache: Path, chosen: str, jobs: int, **knobs: Any) -> PipelineRun:
-    """Run the stages, or take what they left if nothing changed since; a search goes on where it was.
-
-    Parameters
-    ----------
-    source : Path
-        The data set, in the format sap-hana.
-    cache : Path
-        The stages work in a folder below it.
-    chosen : str
-        The feature set.
-    jobs : int
-        Processes that fit models side by side; nothing else depends on it.
-    **knobs
-        Other values of the section ``tune`` of comparisons.
-
-    Raises
-    ------
-    InputError
-        If a stage fails.
-    """
+    """Run the stages, or take what they left if nothing changed since; a search goes on where it was."""
     root = cache / f"{source.name}-{chosen}"
     params = _params(source, chosen, knobs)
     write_text(root / "params.yaml", yaml.safe_dump(params | {"jobs": jobs}))

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.human_labels.views import Points, Stretch, View, pieces
+from benchmarks.human_labels.cases import Points, Stretch, View, pieces
 from data.errors import InputError
 from data.tables.files import digest_of, replacing
 
@@ -25,18 +25,6 @@ PIECE = 60_000
 
 @dataclass(frozen=True)
 class Tool:
-    """One of them.
-
-    Attributes
-    ----------
-    name : str
-        As its project writes it.
-    script : Path
-        Finds points inside the environment; see `benchmarks.human_labels.inside.points`.
-    requirements : Path or None
-        What the environment holds; None for this interpreter's own.
-    """
-
     name: str
     script: Path
     requirements: Path | None
@@ -44,19 +32,6 @@ class Tool:
 
 @dataclass(frozen=True)
 class Answered:
-    """What one way of using a tool found.
-
-    Attributes
-    ----------
-    way : str
-    version : str
-        Of the tool.
-    fixed, varied : Points
-        At its fixed setting, and at all settings.
-    seconds : float
-        Of the processor, at the fixed setting.
-    """
-
     way: str
     version: str
     fixed: Points
@@ -77,13 +52,7 @@ TOOLS = (
 
 
 def python_of(tool: Tool, cache: Path) -> Path:
-    """Return the interpreter that has what `tool` needs; its environment is made if it is not there.
-
-    Raises
-    ------
-    InputError
-        If it cannot be made, for instance without the network.
-    """
+    """Return the interpreter that has what `tool` needs; its environment is made if it is not there."""
     if tool.requirements is None:
         return Path(sys.executable)
     needed = f"{sys.version} {tool.requirements.read_text(encoding='utf-8')}"
@@ -120,22 +89,7 @@ def _run(command: list[str], problem: str) -> None:
 
 
 def ask(tool: Tool, view: View, cache: Path, *, known: bool = False) -> list[Answered]:
-    """Run `tool` over what a view shows, or take what it said before.
-
-    Parameters
-    ----------
-    tool : Tool
-    view : View
-    cache : Path
-        Keeps environments and answers, by the content of script, requirements and series.
-    known : bool
-        Compute nothing; what is not known is an error.
-
-    Raises
-    ------
-    InputError
-        If its environment cannot be made, or its script fails.
-    """
+    """Run `tool` over what a view shows, or take what it said before."""
     python = None if known else python_of(tool, cache / "environments")
     answers = [
         (piece.start, _answer(tool, python, view.stretches[piece], cache / "answers"))

@@ -8,17 +8,13 @@ It writes ``docs/results/import.md``.
 from __future__ import annotations
 
 import json
-import resource
 import shutil
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.table import Table, busy, load
+from benchmarks.table import PERFJUDGE, Table, busy, load, spent
 
 #: Of the whole public set.
 SERIES = 7522
@@ -27,15 +23,10 @@ MARKED = 2
 #: No series has a number of so many digits; copies are told apart by what stands before.
 _DIGITS = 5
 
-
-@dataclass(frozen=True)
-class Imported:
-    """What an import took: its rows, seconds of the clock and of processors, and memory at most, in bytes."""
-
-    rows: int
-    seconds: float
-    computed: float
-    memory: int
+COLUMNS = {
+    "what": "", "rows": ",d", "seconds": ".1f", "seconds of processors": ".1f", "rows a second": ",.0f",
+    "memory at most (GB)": ".2f",
+}  # fmt: skip
 
 
 def replicated(source: Path, directory: Path, series: int) -> None:
@@ -53,25 +44,12 @@ def _named(copy: int) -> str:
 
 
 def _marks(marks: dict[str, object], copy: int) -> Iterator[tuple[str, object]]:
-    """Yield the marks of one copy of the series."""
     for key, marked in marks.items():
         series, *split = key.removeprefix("sap_").split("_")
         yield "_".join(["sap", f"{_named(copy)}{series.zfill(_DIGITS)}" if copy else series, *split]), marked
 
 
-def imported(source: Path, directory: Path) -> Imported:
-    """Run the command in a process of its own."""
-    program = Path(sys.executable).parent / "perfjudge"
-    command = [str(program), "import", "sap-hana", str(source), "-o", str(directory)]
-    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    told = subprocess.run([*command, "--keep-going", "--json"], check=True, capture_output=True, text=True)
-    seconds, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
-    computed = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Imported(json.loads(told.stdout)["results"], seconds, computed, after.ru_maxrss << 10)
-
-
 def main() -> None:
-    """Import the part as it is, and as many series as the public set has."""
     source, series = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else SERIES  # noqa: PLR2004
     rows, before = [], load()
     with tempfile.TemporaryDirectory() as name:
@@ -79,20 +57,15 @@ def main() -> None:
         whole.mkdir()
         replicated(source, whole, series)
         for what, data in (("the part", source), (f"{series} series", whole)):
-            found = imported(data, Path(name) / "tables")
-            speed = found.rows / found.seconds
-            rows.append((what, found.rows, found.seconds, found.computed, speed, found.memory / 1e9))
+            command = [PERFJUDGE, "import", "sap-hana", data, "-o", Path(name) / "tables"]
+            found = spent(*command, "--keep-going", "--json")
+            results = json.loads(found.output)["results"]
+            speed = results / found.seconds
+            rows.append((what, results, found.seconds, found.computed, speed, found.memory / 1e9))
     Table(
         "Importing SAP's performance data",
         "python -m benchmarks.imports ../shared/data/sap-hana",
-        {
-            "what": "",
-            "rows": ",d",
-            "seconds": ".1f",
-            "seconds of processors": ".1f",
-            "rows a second": ",.0f",
-            "memory at most (GB)": ".2f",
-        },
+        COLUMNS,
         rows,
         [
             busy(before),

@@ -8,18 +8,18 @@ the tool writes them. Without FORMAT it writes ``docs/results/import-formats.md`
 from __future__ import annotations
 
 import json
-import os
 import random
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
-from benchmarks.table import SEED, Table, busy, load
+from benchmarks.table import PERFJUDGE, SEED, Table, busy, load, spent
 
 SAMPLES = Path("docs/samples/formats")
 MEGABYTES = 120
@@ -31,76 +31,42 @@ _COPY = "@COPY@"
 
 @dataclass(frozen=True)
 class Shape:
-    """How large files of a format are made.
-
-    Attributes
-    ----------
-    sample : str
-        A file among the samples.
-    entries : callable
-        Returns the list in it that grows.
-    name : callable
-        Takes an entry and gives it another name.
-    values : str
-        The key of the lists of numbers that grow.
-    repeated : int
-        How many times a list of numbers is as long as in the sample.
-    indent : int or None
-        As the tool writes it.
-    lines : bool
-        Whether each entry is a line of its own.
-    """
+    """How large files of a format are made."""
 
     sample: str
-    entries: Callable[[Any], list[Any]]
-    name: Callable[[Any, str], None]
+    entries: str
+    name: tuple[str, ...]
     values: str = ""
     repeated: int = 1
     indent: int | None = None
     lines: bool = False
 
 
-def _set(*path: str) -> Callable[[Any, str], None]:
-    def give(entry: Any, name: str) -> None:
-        for key in path[:-1]:
-            entry = entry[key]
-        entry[path[-1]] = f"{entry[path[-1]]}{name}"
-
-    return give
-
-
-def _of(key: str) -> Callable[[Any], list[Any]]:
-    return lambda content: list(content[key])
-
-
-def _suites(content: Any) -> list[Any]:
-    return list(content["suites"])
-
-
 SHAPES = {
-    "pytest-benchmark": Shape("base.json", _of("benchmarks"), _set("fullname"), "data", 100, 4),
-    "pyperf": Shape("base.json", _of("benchmarks"), _set("metadata", "name"), "values", 5),
-    "google-benchmark": Shape("base.json", _of("benchmarks"), _set("run_name"), indent=2),
-    "hyperfine": Shape("base.json", _of("results"), _set("command"), "times", 10, 2),
-    "jmh": Shape("base.json", list, _set("benchmark"), "rawData", 5, 4),
-    "perfherder": Shape("base.json", _suites, _set("name"), "replicates", 5),
-    "run-json": Shape("base.json", _of("results"), _set("operation"), "samples", 10, 2),
-    "conbench": Shape("results.json", list, _set("tags", "name"), "data", 5, 2),
-    "lnt": Shape("r401.json", _of("tests"), _set("name"), "execution_time", 5, 2),
-    "criterion": Shape("base-messages.jsonl", list, _set("id"), lines=True),
-    "perf-stat": Shape("base-lines.json", list, _set("event"), lines=True),
+    "pytest-benchmark": Shape("base.json", "benchmarks", ("fullname",), "data", 100, 4),
+    "pyperf": Shape("base.json", "benchmarks", ("metadata", "name"), "values", 5),
+    "google-benchmark": Shape("base.json", "benchmarks", ("run_name",), indent=2),
+    "hyperfine": Shape("base.json", "results", ("command",), "times", 10, 2),
+    "jmh": Shape("base.json", "", ("benchmark",), "rawData", 5, 4),
+    "perfherder": Shape("base.json", "suites", ("name",), "replicates", 5),
+    "run-json": Shape("base.json", "results", ("operation",), "samples", 10, 2),
+    "conbench": Shape("results.json", "", ("tags", "name"), "data", 5, 2),
+    "lnt": Shape("r401.json", "tests", ("name",), "execution_time", 5, 2),
+    "criterion": Shape("base-messages.jsonl", "", ("id",), lines=True),
+    "perf-stat": Shape("base-lines.json", "", ("event",), lines=True),
 }
 
 
 def written(name: str, shape: Shape, path: Path, size: int) -> None:
-    """Write a file of about `size` bytes."""
     source, draws = (SAMPLES / name / shape.sample).read_text(), random.Random(SEED)
     content = [json.loads(line) for line in source.splitlines()] if shape.lines else json.loads(source)
-    entries = shape.entries(content)
+    entries = list(content[shape.entries] if shape.entries else content)
     for entry in entries:
         _grown(entry, shape, draws)
         if "reason" not in entry or "id" in entry:
-            shape.name(entry, _COPY)
+            *keys, last = shape.name
+            named = reduce(getitem, keys, entry)
+            named[last] = f"{named[last]}{_COPY}"
     with path.open("w") as file:
         file.writelines(_pieces(content, entries, shape, size))
 
@@ -139,29 +105,6 @@ def _with(content: Any, entries: list[Any], mark: str) -> Any:
     return {key: [mark] if one == entries else one for key, one in content.items()}
 
 
-@dataclass(frozen=True)
-class Spent:
-    """What a process printed, its seconds of the clock and of processors, and bytes of memory at most."""
-
-    told: str
-    seconds: float
-    computed: float
-    memory: int
-
-
-def spent(command: list[str]) -> Spent:
-    """Run a command in a process of its own."""
-    start = time.perf_counter()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        told = process.stdout.read() if process.stdout else ""
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise RuntimeError(f"exit status {process.returncode} of {command}")
-    computed = usage.ru_utime + usage.ru_stime
-    return Spent(told, time.perf_counter() - start, computed, usage.ru_maxrss << 10)
-
-
 def read(name: str, paths: list[Path]) -> float:
     """Return the seconds of processors from bytes to tables in pieces, as the import has them."""
     from data.comparisons import formats
@@ -176,33 +119,20 @@ def read(name: str, paths: list[Path]) -> float:
 
 
 def row(name: str, megabytes: int) -> tuple[object, ...]:
-    """Measure one format."""
     with tempfile.TemporaryDirectory() as directory:
         paths = [Path(directory) / f"{side}.json" for side in ("base", "new")]
         for path in paths:
             written(name, SHAPES[name], path, megabytes * 500_000)
-        size, files = sum(path.stat().st_size for path in paths), list(map(str, paths))
-        reading = float(
-            spent([sys.executable, "-m", "benchmarks.imports.formats", "read", name, *files]).told
-        )
-        program = str(Path(sys.executable).parent / "perfjudge")
-        output = str(Path(directory) / "tables")
-        found = spent([program, "import", name, *files, "-o", output, "--json", "--keep-going"])
-    rows, mega = json.loads(found.told)["results"], size / 1e6
-    return (
-        name,
-        mega,
-        rows,
-        mega / reading,
-        found.seconds,
-        found.computed,
-        found.memory / 1e6,
-        found.memory / size,
-    )
+        size = sum(path.stat().st_size for path in paths)
+        reading = spent(sys.executable, "-m", "benchmarks.imports.formats", "read", name, *paths).output
+        output = Path(directory) / "tables"
+        found = spent(PERFJUDGE, "import", name, *paths, "-o", output, "--json", "--keep-going")
+    rows, speed = json.loads(found.output)["results"], size / 1e6 / float(reading)
+    memory = found.memory / 1e6, found.memory / size
+    return name, size / 1e6, rows, speed, found.seconds, found.computed, *memory
 
 
 def main() -> None:
-    """Import two files of each format."""
     if sys.argv[1:2] == ["read"]:
         print(read(sys.argv[2], [Path(one) for one in sys.argv[3:]]))
         return
@@ -210,15 +140,9 @@ def main() -> None:
     chosen, before = sys.argv[2:] or list(SHAPES), load()
     rows = [row(name, megabytes) for name in chosen]
     columns = {
-        "format": "",
-        "MB": ",.0f",
-        "rows": ",d",
-        "read: MB a second": ",.0f",
-        "import: seconds": ".1f",
-        "of processors": ".1f",
-        "memory at most (MB)": ",.0f",
-        "memory / files": ".1f",
-    }
+        "format": "", "MB": ",.0f", "rows": ",d", "read: MB a second": ",.0f", "import: seconds": ".1f",
+        "of processors": ".1f", "memory at most (MB)": ",.0f", "memory / files": ".1f",
+    }  # fmt: skip
     notes = [
         busy(before),
         "read: from bytes to tables, in pieces, by seconds of processors; without the start of Python.",

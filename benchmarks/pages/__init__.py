@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
+
+import yaml
 
 from data.families import FAMILIES
 
@@ -28,7 +30,7 @@ NEEDS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ResultPage:
     """One page of docs/results.
 
@@ -51,14 +53,14 @@ class ResultPage:
     """
 
     section: str
-    family: str
     name: str
     about: str
     data: str
     held_out: str
-    seed: str
     command: str
     minutes: float
+    seed: str = "20261121"
+    family: str = ""
     needs: Sequence[str] = ()
     why_long: str = ""
 
@@ -87,15 +89,7 @@ class ResultPage:
 
 @dataclass(frozen=True)
 class Origin:
-    """The day on which a page was written, and the commit whose code wrote it.
-
-    Attributes
-    ----------
-    day : date
-    commit : str
-    changed : bool
-        Whether the code had changes that were not committed.
-    """
+    """The day on which a page was written, and the commit whose code wrote it."""
 
     day: date
     commit: str
@@ -107,15 +101,7 @@ class Origin:
 
 
 def footer(name: str, root: Path = Path()) -> str:
-    """Return the paragraph that ends a page: day, commit, data set, what was held out, and seed.
-
-    Parameters
-    ----------
-    name : str
-        The page's name; where `PAGES` lacks it, day and commit are all that is said.
-    root : Path
-        The checkout whose code wrote the page.
-    """
+    """Return the paragraph that ends a page: day, commit, data set, what was held out, and seed."""
     commit = _git(root, "rev-parse", "--short", "HEAD").stdout.strip() or "unknown"
     changed = " with changes" if _git(root, "status", "--porcelain", "--", *CODE).stdout else ""
     written = f"Written on {datetime.now(UTC):%Y-%m-%d} from commit `{commit}`{changed}."
@@ -129,306 +115,10 @@ def _git(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=False)
 
 
-_COMPARISONS, _MATRICES = "Verdicts on comparisons", "Verdicts on matrices"
-_OTHERS, _SPEED = "Co-runs and profiles", "Speed"
-_HANA = (
-    "dvc exp run -S comparisons.ingest.format=sap-hana -S comparisons.ingest.path=../shared/data/sap-hana"
-    " -S comparisons.ingest.keep_going=true"
-)
-_PUBLIC_MATRICES = (
-    "dvc exp run -S matrices.ingest.format={0} -S matrices.ingest.path=../shared/data/{0} evaluate@matrices"
-    " && python -m benchmarks.matrices"
-)
-PAGES = (
-    ResultPage(
-        _COMPARISONS, "comparisons", "comparisons-measured",
-        "models and rules beside each other",
-        "shipped measurement", "whole operations; at random", "20261121",
-        "dvc repro && python -m benchmarks.verdicts",
-        0.1,
-    ),
-    ResultPage(
-        _COMPARISONS, "comparisons", "comparisons-sap-hana",
-        "the same on engineers' marks",
-        "SAP HANA", "whole operations; at random", "20261121",
-        f"{_HANA} -S comparisons.evaluate.folds=2 -S comparisons.evaluate.repeats=1 evaluate@comparisons"
-        " && python -m benchmarks.verdicts",
-        25, ("data",),
-    ),
-    ResultPage(
-        _COMPARISONS, "comparisons", "human-labels",
-        "change point tools, rules at any setting, and the engineers themselves",
-        "SAP HANA", "whole operations", "20261121",
-        "uv run python -m benchmarks.human_labels",
-        60, ("data",),
-        "two pipelines on SAP HANA, and 40 settings of change point tools, which it installs",
-    ),
-    ResultPage(
-        _COMPARISONS, "comparisons", "sap-hana-unseen",
-        "the shipped models where they know no label",
-        "trained on the shipped measurement, asked about SAP HANA", "the whole data set", "20261121",
-        "python -m benchmarks.unseen",
-        1, ("data", "models"),
-    ),
-    ResultPage(
-        _COMPARISONS, "comparisons", "sap-hana-cases",
-        "which verdicts are wrong, and whether anybody could know",
-        "SAP HANA", "whole operations", "five, from 20261121 on",
-        "python -m benchmarks.cases --path ../shared/data/sap-hana",
-        6, ("data",),
-    ),
-    ResultPage(
-        _COMPARISONS, "comparisons", "few-labels",
-        "how far few labels reach",
-        "SAP HANA, shipped measurement", "whole operations", "20261121, 20261123, 20261125",
-        "python -m benchmarks.few_labels",
-        6, ("data",),
-    ),
-    ResultPage(
-        _COMPARISONS, "comparisons", "promises-measured",
-        "whether promises are kept",
-        "shipped measurement", "operations, 200 splits", "0 to 199",
-        "python -m benchmarks.promises --name measured --model extra-trees",
-        5, ("models",),
-    ),
-    ResultPage(
-        _COMPARISONS, "comparisons", "promises-sap-hana",
-        "the same",
-        "SAP HANA", "operations, 200 splits", "0 to 199",
-        f"{_HANA} featurize@comparisons && python -m benchmarks.promises --name sap-hana --model xgboost",
-        20, ("data",),
-    ),
-    ResultPage(
-        _COMPARISONS, "comparisons", "drift",
-        "runs of one build that fail, and regressions that are found, as runs drift",
-        "made up", "nothing is learned but by the shipped champion", "20261121",
-        "python -m benchmarks.drift",
-        5, ("models",),
-    ),
-    ResultPage(
-        _COMPARISONS, "comparisons", "timelines-marked",
-        "what timelines find of the changes that engineers marked",
-        "SAP HANA", "nothing is learned but by the shipped champion", "20261121",
-        "python -m benchmarks.timelines.engineers ../shared/data/sap-hana",
-        1, ("data", "models"),
-    ),
-    ResultPage(
-        _MATRICES, "matrices", "matrices-matrices",
-        "models, remedies and opponents; the paper's tables",
-        "shipped measurement", "whole test cases; whole pairs", "20261121",
-        "dvc repro && python -m benchmarks.matrices",
-        0.1, ("models",),
-    ),
-    ResultPage(
-        _MATRICES, "matrices", "matrices-dbsherlock",
-        "the same",
-        "DBSherlock", "whole test cases; whole pairs", "20261121",
-        _PUBLIC_MATRICES.format("dbsherlock"),
-        7, ("data",),
-    ),
-    ResultPage(
-        _MATRICES, "matrices", "matrices-petshop",
-        "the same",
-        "PetShop", "whole test cases; whole pairs", "20261121",
-        _PUBLIC_MATRICES.format("petshop"),
-        7, ("data",),
-    ),
-    ResultPage(
-        _OTHERS, "corun", "corun-accuracy",
-        "errors of impacts that were not seen",
-        "pitot, SPEC co-runs", "pairs, families, devices", "20261121, 0, 1",
-        "uv run python -m benchmarks.impact ../shared/data",
-        15, ("data",),
-    ),
-    ResultPage(
-        _OTHERS, "", "transfer",
-        "what was learned on some, asked about others",
-        "DBSherlock, pitot, SPEC co-runs, Spare Cores",
-        "whole causes, devices, campaigns, CPU models", "20261121",
-        "uv run python -m benchmarks.transfer ../shared/data",
-        15, ("data",),
-    ),
-    ResultPage(
-        _OTHERS, "corun", "progress",
-        "impacts by progress, without training",
-        "made up, and shipped", "nothing is learned", "20261121",
-        "uv run python -m benchmarks.progress",
-        2,
-    ),
-    ResultPage(
-        _OTHERS, "fingerprints", "fingerprints-prediction",
-        "predictions on CPU models that were held out",
-        "Spare Cores", "whole CPU models", "20261121",
-        "python -m benchmarks.profiles prediction",
-        2.5, ("data",),
-    ),
-    ResultPage(
-        _OTHERS, "fingerprints", "fingerprints-seed",
-        "the quiho paper's first stressors by its settings",
-        "quiho", "nothing: the paper's figures", "20261121",
-        "python -m benchmarks.profiles seed",
-        1, ("data",),
-    ),
-    ResultPage(
-        _OTHERS, "fingerprints", "fingerprints-stability-quiho",
-        "how stable rankings are",
-        "quiho", "resamples of CPU models", "20261121",
-        "python -m benchmarks.profiles stability --data quiho",
-        3, ("data",),
-    ),
-    ResultPage(
-        _OTHERS, "fingerprints", "fingerprints-stability-sparecores",
-        "the same",
-        "Spare Cores", "resamples of CPU models", "20261121",
-        "python -m benchmarks.profiles stability --applications 40 --data sparecores",
-        3, ("data",),
-    ),
-    ResultPage(
-        _OTHERS, "fingerprints", "fingerprints-alarms-quiho",
-        "false alarms of the test of two profiles",
-        "quiho", "halves of the machines", "20261121",
-        "python -m benchmarks.profiles alarms --data quiho",
-        3, ("data",),
-    ),
-    ResultPage(
-        _OTHERS, "fingerprints", "fingerprints-alarms-sparecores",
-        "the same",
-        "Spare Cores", "halves of the machines", "20261121",
-        "python -m benchmarks.profiles alarms --data sparecores",
-        5, ("data",),
-    ),
-    ResultPage(
-        _SPEED, "", "pipeline",
-        "the whole pipeline, and whether it repeats itself",
-        "everything shipped", "as the pipeline has it", "20261121",
-        "python -m benchmarks.pipeline",
-        12, ("idle",),
-    ),
-    ResultPage(
-        _SPEED, "", "kills",
-        "`dvc repro`, killed at random moments",
-        "some of the shipped measurements", "as the pipeline has it", "20261121",
-        "python -m benchmarks.kills 20 comparisons matrices",
-        40, (),
-        "20 pipelines are killed and run again",
-    ),
-    ResultPage(
-        _SPEED, "comparisons", "retraining",
-        "what 50 new labels cost",
-        "shipped measurement", "as the pipeline has it", "20261121",
-        "python -m benchmarks.retraining",
-        3, ("models", "idle"),
-    ),
-    ResultPage(
-        _SPEED, "", "growth",
-        "training at ten and a hundred times the data",
-        "copies of what is shipped", "nothing is scored", "20261121",
-        "uv run python -m benchmarks.growth",
-        6, ("models", "idle"),
-    ),
-    ResultPage(
-        _SPEED, "matrices", "scale",
-        "2 million vectors, out of core",
-        "made up", "nothing is scored", "20261121",
-        "uv run python -m benchmarks.scale",
-        8, ("idle",),
-    ),
-    ResultPage(
-        _SPEED, "comparisons", "judging",
-        "how long verdicts take",
-        "made up", "nothing is scored", "20261121",
-        "python -m benchmarks.judging",
-        4, ("idle",),
-    ),
-    ResultPage(
-        _SPEED, "matrices", "judged-matrices",
-        "how long verdicts on matrices take, and what is left of them without their drivers",
-        "shipped measurement", "whole test cases", "20261121",
-        "python -m benchmarks.judged_matrices",
-        3, ("models", "idle"),
-    ),
-    ResultPage(
-        _SPEED, "comparisons", "serving",
-        "how many questions a server answers",
-        "made up", "nothing is scored", "20261121",
-        "python -m benchmarks.serving",
-        5, ("models", "wrk", "idle"),
-    ),
-    ResultPage(
-        _SPEED, "comparisons", "import",
-        "importing SAP's data",
-        "SAP HANA", "nothing is learned", "none",
-        "python -m benchmarks.imports ../shared/data/sap-hana",
-        1, ("data", "idle"),
-    ),
-    ResultPage(
-        _SPEED, "comparisons", "import-formats",
-        "importing what benchmark tools write",
-        "made of the samples", "nothing is learned", "20261121",
-        "python -m benchmarks.imports.formats",
-        3, ("idle",),
-    ),
-    ResultPage(
-        _SPEED, "comparisons", "features",
-        "features of 100,000 comparisons",
-        "made up", "nothing is learned", "20261121",
-        "uv run python -m benchmarks.features",
-        1, ("idle",),
-    ),
-    ResultPage(
-        _SPEED, "comparisons", "timelines",
-        "pages of 200 versions",
-        "made up", "nothing is learned", "20261121",
-        "python -m benchmarks.timelines",
-        3, ("models", "idle"),
-    ),
-    ResultPage(
-        _SPEED, "matrices", "engine",
-        "the engine of matrices beside a plain script",
-        "made up", "whole test cases", "20261121",
-        "uv run --group benchmarks python -m benchmarks.engine",
-        6, ("peers", "idle"),
-    ),
-    ResultPage(
-        _SPEED, "matrices", "engine-growth",
-        "the engine's cost by the number of vectors",
-        "made up", "whole test cases", "20261121",
-        "uv run --group benchmarks python -m benchmarks.engine",
-        6, ("peers", "idle"),
-    ),
-    ResultPage(
-        _SPEED, "matrices", "tan",
-        "tree-augmented naive Bayes beside two libraries",
-        "made up", "20,000 other rows", "20261121",
-        "uv run --group benchmarks python -m benchmarks.tan",
-        8, ("peers", "idle"),
-    ),
-    ResultPage(
-        _SPEED, "matrices", "similarity",
-        "the similarity logistic beside plain EM",
-        "made up", "nothing: a likelihood", "20261121",
-        "uv run python -m benchmarks.similarity",
-        1, ("idle",),
-    ),
-    ResultPage(
-        _SPEED, "corun", "corun-speed",
-        "models of impact",
-        "made up", "nothing is scored", "20261121",
-        "uv run python -m benchmarks.corun",
-        3, ("idle",),
-    ),
-    ResultPage(
-        _SPEED, "fingerprints", "profiles",
-        "a profile beside refitting",
-        "quiho", "nothing is scored", "20261121",
-        "python -m benchmarks.profiles speed --data quiho",
-        18, ("data", "idle"),
-    ),
-    ResultPage(
-        _SPEED, "fingerprints", "profiles-sparecores",
-        "all profiles of a data set",
-        "Spare Cores", "nothing is scored", "20261121",
-        "python -m benchmarks.profiles speed --data sparecores",
-        2, ("data", "idle"),
-    ),
-)  # fmt: skip
+def _listed() -> Iterator[ResultPage]:
+    sections = yaml.safe_load(Path(__file__).with_name("pages.yaml").read_text(encoding="utf-8"))
+    for section, pages in sections.items():
+        yield from (ResultPage(section=section, name=name, **fields) for name, fields in pages.items())
+
+
+PAGES = tuple(_listed())

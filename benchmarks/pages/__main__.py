@@ -43,16 +43,7 @@ _UV_RUN = re.compile(r"uv run (?:--group \w+ )?(?=python )")
 
 
 def missing(page: ResultPage, root: Path, *, busy: bool = False) -> list[str]:
-    """Return what the page needs and this machine lacks, as `NEEDS` words it.
-
-    Parameters
-    ----------
-    page : ResultPage
-    root : Path
-        The checkout.
-    busy : bool
-        Whether a busy machine is good enough.
-    """
+    """Return what the page needs and this machine lacks, as `NEEDS` words it."""
     there = {
         "data": (root / PUBLIC).is_dir,
         "models": Places("comparisons", root).models.is_dir,
@@ -71,16 +62,7 @@ def _is_idle() -> bool:
 
 
 def chosen(pages: Sequence[ResultPage], minutes: float, root: Path = Path()) -> list[ResultPage]:
-    """Return the pages to write, one per command, in the order in which they are to be written.
-
-    Parameters
-    ----------
-    pages : sequence of ResultPage
-    minutes : float
-        The budget; pages are added while they fit, those first that most commits per minute make outdated.
-    root : Path
-        The checkout.
-    """
+    """Return the pages to write, one per command, in the order in which they are to be written."""
     stale = [page for page in pages if not is_current(page, root)]
     found: list[ResultPage] = []
     for page in sorted(stale, key=lambda page: (-page.commits_since(root) / page.minutes, page.minutes)):
@@ -97,14 +79,7 @@ def is_current(page: ResultPage, root: Path = Path()) -> bool:
 
 
 def write(page: ResultPage, root: Path = Path()) -> str:
-    """Run the page's command, and return why that failed, or nothing if it did not.
-
-    Parameters
-    ----------
-    page : ResultPage
-    root : Path
-        The checkout whose docs/results is written to.
-    """
+    """Run the page's command, and return why that failed, or nothing if it did not."""
     in_clone = page.command.startswith("dvc exp run")
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     command = _UV_RUN.sub("", page.command)
@@ -186,16 +161,7 @@ def _documents() -> dict[str, str]:
 
 
 def written(pages: Sequence[ResultPage], root: Path = Path(), *, busy: bool = False) -> dict[str, str]:
-    """Write pages one after the other, and return by name why some were not written.
-
-    Parameters
-    ----------
-    pages : sequence of ResultPage
-    root : Path
-        The checkout.
-    busy : bool
-        Whether speed is measured on a busy machine, too.
-    """
+    """Write pages one after the other, and return by name why some were not written."""
     failures = {}
     total = sum(page.minutes for page in pages)
     print(f"{len(pages)} pages, about {total:.0f} minutes", flush=True)

@@ -30,8 +30,8 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from benchmarks.cards.__main__ import PAGE as CARDS
-from benchmarks.cards.__main__ import page as cards
+from benchmarks.cards import PAGE as CARDS
+from benchmarks.cards import page as cards
 from benchmarks.pages import PAGES, RESULTS
 from data.errors import InputError
 from data.families import FAMILIES
@@ -82,17 +82,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Block:
-    """Lines between two empty ones, with the mark before them.
-
-    Attributes
-    ----------
-    line : int
-        The first line's number, from 1.
-    begin, end : int
-        The text's part.
-    kind, says : str
-        ``figures`` or ``not measured``, and what the mark says; empty without a mark.
-    """
+    """Lines between two empty ones, with the mark before them."""
 
     line: int
     begin: int
@@ -167,14 +157,7 @@ def _without_inputs(text: str) -> str:
 
 
 def filled(text: str, root: Path = Path(), name: str = "") -> str:
-    """Return a document with its figures and tables as their sources have them.
-
-    Raises
-    ------
-    InputError
-        If a source is not there, is not the only one, or has fewer digits than are quoted; if a block has
-        another number of figures than its mark names.
-    """
+    """Return a document with its figures and tables as their sources have them."""
     text = _TABLE.sub(lambda match: _table(match[1], root), text)
     result, done = [], 0
     plain = _without_inputs(text)
@@ -329,13 +312,7 @@ def documents(root: Path = Path()) -> list[Path]:
 
 
 def write_documents(root: Path = Path()) -> list[Path]:
-    """Write every document with the figures of its sources, and return those that changed.
-
-    Raises
-    ------
-    InputError
-        If a document names a source that is not there. The others are written first.
-    """
+    """Write every document with the figures of its sources, and return those that changed."""
     problems, changed = [], []
     written: dict[Path, Callable[[], str]] = {path: partial(_filled, path, root) for path in documents(root)}
     written[CARDS] = partial(cards, root)

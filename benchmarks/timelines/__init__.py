@@ -1,1 +1,86 @@
-"""How long it takes to make timelines."""
+"""Results of many versions as files: what was measured is drawn, what changed is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+import numpy as np
+
+from data.comparisons.sides import Floats
+
+RULES = """<timelines>
+<timeline title="kernels">
+<baseline><Kernel value="kernel-5\\.0\\.0"/></baseline>
+<targets><Kernel value="kernel-5\\..*"/></targets>
+</timeline>
+</timelines>
+"""
+
+
+@dataclass(frozen=True)
+class DrawnResults:
+    """A result file per version."""
+
+    versions: int = 200
+    operations: int = 500
+    threads: tuple[int, ...] = (1, 4, 16, 64)
+    samples: int = 5
+    spread: float = 0.01
+    drop: float = 0.1
+    creep: float = 0.09
+    seed: int = 0
+
+    def name(self, version: int) -> str:
+        return f"kernel-5.{version // 20}.{version % 20}"
+
+    def levels(self) -> Floats:
+        """Return what each operation reaches at each version, as a share of its first level."""
+        levels = np.ones((self.operations, self.versions))
+        levels[::10, self.versions // 2 :] -= self.drop
+        quarter = self.versions // 4
+        levels[1::10] -= self.creep * np.clip((np.arange(self.versions) - quarter) / quarter, 0, 1)
+        return levels
+
+    def write(self, folder: Path, *, summaries: bool = False) -> list[Path]:
+        draws = np.random.default_rng(self.seed)
+        scale = 1000.0 * (1 + np.arange(self.operations))[:, None] * np.array(self.threads)
+        paths = []
+        for version, level in enumerate(self.levels().T):
+            shape = (self.operations, len(self.threads), self.samples)
+            of_version = 1 + self.spread / 2 * draws.standard_normal((self.operations, 1, 1))
+            values = of_version * (1 + self.spread * draws.standard_normal(shape))
+            values *= (level[:, None] * scale)[..., None]
+            paths.append(folder / f"{version:04d}" / "result.xml")
+            paths[-1].parent.mkdir(parents=True)
+            paths[-1].write_text("".join(self._document(version, values, summaries=summaries)))
+        return paths
+
+    def _document(self, version: int, values: Floats, *, summaries: bool) -> Iterator[str]:
+        yield "<beaker_run_result>\n<settings>\n"
+        for name, value in (("Kernel", self.name(version)), ("Hostname", "m1"), ("BenchmarkName", "drawn")):
+            yield f"<{name} value={quoteattr(value)}/>\n"
+        yield "</settings>\n<test_result>\n"
+        for operation, by_threads in enumerate(values):
+            yield f'<nas_result benchmark_name="op{operation}">\n'
+            for threads, samples in zip(self.threads, by_threads, strict=True):
+                yield f'<threads number="{threads}">\n'
+                yield from self._summary(samples) if summaries else self._samples(samples)
+                yield "</threads>\n"
+            yield "</nas_result>\n"
+        yield "</test_result>\n</beaker_run_result>\n"
+
+    @staticmethod
+    def _samples(samples: Floats) -> Iterator[str]:
+        for value in samples.tolist():
+            yield f'<result mops="{value:.1f}" total_time="31.4" out_of_cpu_time="0.9"/>\n'
+
+    @staticmethod
+    def _summary(samples: Floats) -> Iterator[str]:
+        low, q1, median, q3, high = np.quantile(samples, [0, 0.25, 0.5, 0.75, 1]).tolist()
+        yield (
+            f'<mops mean="{samples.mean():.1f}" stdev="{samples.std():.1f}" first_q="{q1:.1f}" '
+            f'median="{median:.1f}" third_q="{q3:.1f}" max="{high:.1f}" min="{low:.1f}"/>\n'
+        )

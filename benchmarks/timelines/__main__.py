@@ -6,17 +6,13 @@ It writes ``docs/results/timelines.md``.
 
 from __future__ import annotations
 
-import resource
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.table import Table, busy, load
-from benchmarks.timelines.results import RULES, DrawnResults
+from benchmarks.table import PERFJUDGE, Table, busy, load, spent
+from benchmarks.timelines import RULES, DrawnResults
 from data.comparisons.params import Measure
 from data.comparisons.timelines import rules
 from data.comparisons.timelines.runs import read_folder
@@ -26,30 +22,10 @@ from data.tables.problems import Problems
 #: Charts that Matplotlib draws, and from which all are reckoned.
 _DRAWN = 8
 
-
-@dataclass(frozen=True)
-class Made:
-    """What making pages took, and how large they are."""
-
-    seconds: float
-    megabytes: float
-    memory: float
-
-
-def made(root: Path, results: Path, jobs: int) -> Made:
-    """Run the command in a process of its own."""
-    program, out = Path(sys.executable).parent / "perfjudge", root / f"out {jobs}"
-    command = [program, "timelines", root / "rules.xml", results, "-o", out, "--jobs", str(jobs)]
-    start = time.perf_counter()
-    subprocess.run([*map(str, command)], check=True, capture_output=True)
-    seconds = time.perf_counter() - start
-    size = sum(path.stat().st_size for path in out.glob("*.html"))
-    return Made(seconds, size / 1e6, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20)
-
-
-def quickest(rounds: int, run: Callable[[], Made]) -> Made:
-    """Return the run that took least."""
-    return min((run() for _ in range(rounds)), key=lambda one: one.seconds)
+COLUMNS = {
+    "what": "", "processes": "", "read (MB)": ".0f", "seconds": ".1f", "page (MB)": ".1f",
+    "memory at most (GB)": ".2f",
+}  # fmt: skip
 
 
 def drawn(results: Path, root: Path) -> float:
@@ -69,7 +45,6 @@ def drawn(results: Path, root: Path) -> float:
 
 
 def main() -> None:
-    """Write the results, and make pages of them."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 2
     before, rows, whole = load(), [], DrawnResults()
     with tempfile.TemporaryDirectory() as name:
@@ -79,21 +54,17 @@ def main() -> None:
             paths = whole.write(root / what, summaries=summaries)
             read = sum(path.stat().st_size for path in paths) / 1e6
             for jobs in (2, 1):
-                one = quickest(rounds, lambda: made(root, root / what, jobs))  # noqa: B023 - called at once
-                rows.append((what, f"{jobs}", read, one.seconds, one.megabytes, one.memory))
+                out = root / f"out {jobs}"
+                command = (PERFJUDGE, "timelines", root / "rules.xml", root / what, "-o", out, "--jobs", jobs)
+                quickest = min((spent(*command) for _ in range(rounds)), key=lambda run: run.seconds)
+                pages = sum(path.stat().st_size for path in out.glob("*.html")) / 1e6
+                rows.append((what, f"{jobs}", read, quickest.seconds, pages, quickest.memory / 2**30))
         slow = drawn(root / "samples (figure 4.1)", root)
     rows.append(("only drawn by Matplotlib", "1", None, slow, None, None))
     Table(
         "Timelines of 200 versions, 500 operations and 4 numbers of threads",
         "python -m benchmarks.timelines",
-        {
-            "what": "",
-            "processes": "",
-            "read (MB)": ".0f",
-            "seconds": ".1f",
-            "page (MB)": ".1f",
-            "memory at most (GB)": ".2f",
-        },
+        COLUMNS,
         rows,
         [
             busy(before),
@@ -101,7 +72,7 @@ def main() -> None:
             "5 samples a version, or their five numbers; 199,000 comparisons are judged.",
             "Matplotlib draws the boxes of 200 versions as SVG, and neither reads nor judges.",
             f"That is reckoned from {_DRAWN} charts.",
-            "Memory is that of the largest process so far.",
+            "Memory is that of the largest process.",
             "Wanted: less than 20 s with 2 processes, and at most 20 MB.",
         ],
     ).publish("timelines")

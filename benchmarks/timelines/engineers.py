@@ -35,17 +35,7 @@ _RULES = RuleSet("marked", (TimelineRule("baseline", "Kernel", ".*"), TimelineRu
 
 @dataclass(frozen=True)
 class Marked:
-    """What engineers say of one series.
-
-    Attributes
-    ----------
-    worse : ndarray
-        The versions at which at least three agree that it got worse.
-    any : ndarray
-        All that anybody marked.
-    looked : int
-        Up to which version they looked.
-    """
+    """What engineers say of one series."""
 
     worse: Ints
     any: Ints
@@ -98,7 +88,6 @@ def fails(one: TimelineOperation) -> list[tuple[int, int]]:
 
 
 def main() -> None:
-    """Make a timeline of every series, and count."""
     source = Path(sys.argv[1])
     tables = next(sap_hana.read(source, Problems(keep_going=True), LabelRules()))
     labels = tables.labels[tables.labels["annotator"].isna()].merge(tables.comparisons, on="comparison_id")

@@ -35,7 +35,8 @@ def commit(root):
 
 def page_of(name, minutes=1.0, run=None, needs=()):
     own = f"echo '# {name}' > docs/results/{name}.md" if run is None else run
-    return ResultPage("Speed", "", name, "speed", "made up", "nothing", "1", own, minutes, needs)
+    about = {"about": "speed", "data": "made up", "held_out": "nothing", "seed": "1"}
+    return ResultPage(section="Speed", name=name, command=own, minutes=minutes, needs=needs, **about)
 
 
 def write_now(root, name):

@@ -1,12 +1,9 @@
 """The command of the table of transfer, on questions that are quickly answered."""
 
-import sys
-from types import ModuleType
-
 import pytest
 
-from benchmarks.transfer import __main__ as transfer
-from benchmarks.transfer.row import TransferRow
+from benchmarks import transfer
+from benchmarks.transfer import TransferRow
 
 ROW = TransferRow("made up", "whole causes", "which", 10, "ours", "mean error", 0.0125, 0.001)
 
@@ -16,16 +13,11 @@ def ask(tmp_path, monkeypatch):
     """Return what asks questions that are made up, in a directory with a page of results."""
 
     def asking(*arguments, **questions):
-        for name, rows in questions.items():
-            module = ModuleType(f"benchmarks.transfer.{name}")
-            module.rows = rows
-            monkeypatch.setitem(sys.modules, module.__name__, module)
-        monkeypatch.setattr(transfer, "QUESTIONS", tuple(questions))
+        monkeypatch.setattr(transfer, "QUESTIONS", questions)
         return transfer.main([str(tmp_path), *arguments])
 
     (tmp_path / "docs/results").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(transfer, "find_spec", lambda _: True)
     return asking
 
 

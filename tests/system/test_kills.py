@@ -5,8 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
-from benchmarks.kills.killing import KINDS, killed, whole
-from benchmarks.kills.project import made
+from benchmarks.kills import KINDS, killed, made, whole
 
 #: Quick ones, of which the last writes figures.
 STAGES = ["evaluate@fingerprints"]

@@ -11,7 +11,6 @@ from points import Series, Way, answer, strictest
 #: ``regressions_thresholds`` of asv's configuration, by default.
 THRESHOLD = 0.05
 THRESHOLDS = (0.0, 0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, THRESHOLD, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5)
-
 Steps = list[tuple[int, int, float, float, float]]
 
 

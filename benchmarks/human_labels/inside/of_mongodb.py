@@ -7,10 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 from points import Series, Way, answer
-from signal_processing_algorithms.energy_statistics.energy_statistics import (
-    e_divisive,
-    get_energy_statistics,
-)
+from signal_processing_algorithms.energy_statistics.energy_statistics import e_divisive, get_energy_statistics
 
 SEED = 20261121
 #: Its own default, and a stricter one: of its 100 permutations, one may do as well.
@@ -21,7 +18,6 @@ STRETCH, STEP = 300, 200
 
 
 def changes(series: Series, p: float = P) -> list[int]:
-    """Return the change points at one p value."""
     return searched(series[0].tobytes(), p)
 
 

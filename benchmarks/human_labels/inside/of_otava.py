@@ -15,13 +15,11 @@ SIZES = (0.005, 0.01, 0.02, 0.05, 0.1)
 
 
 def changes(series: Series, p: float = P, magnitude: float = MAGNITUDE) -> list[int]:
-    """Return the change points at one setting."""
     points, _ = compute_change_points(series[0].tolist(), max_pvalue=p, min_magnitude=magnitude)
     return [point.index for point in points]
 
 
 def by_p(series: Series) -> dict[int, float]:
-    """Vary the p value."""
     return strictest({-math.log10(p): p for p in LEVELS}, partial(changes, series))
 
 

@@ -17,7 +17,6 @@ QUARTILE = 0.6745
 #: The window has as many versions before as after a position.
 WIDTH = 10
 SHORTEST = 4
-
 Maker = Callable[[], Any]
 
 
@@ -28,7 +27,6 @@ def scaled(values: Any) -> Any:
 
 
 def found(fitted: Any, penalty: float) -> list[int]:
-    """Return the positions at one penalty."""
     return [int(at) for at in fitted.predict(pen=penalty)[:-1]]
 
 
@@ -41,7 +39,6 @@ def fixed(make: Maker, series: Series, penalty: float | None = None) -> list[int
 
 
 def varied(make: Maker, series: Series) -> dict[int, float]:
-    """Find at all penalties."""
     if len(series[0]) < SHORTEST:
         return {}
     fitted, scale = make().fit(scaled(series[0])), np.log(len(series[0]))
@@ -49,7 +46,6 @@ def varied(make: Maker, series: Series) -> dict[int, float]:
 
 
 def way(make: Maker, penalty: float | None = None) -> Way:
-    """Use what `make` makes."""
     return Way(lambda series: fixed(make, series, penalty), partial(varied, make))
 
 

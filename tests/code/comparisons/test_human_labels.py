@@ -8,20 +8,24 @@ import pytest
 
 from benchmarks.human_labels import opponents
 from benchmarks.human_labels.__main__ import main
-from benchmarks.human_labels.engineers import Engineer, Looked, pooled
-from benchmarks.human_labels.judges import (
+from benchmarks.human_labels.cases import (
     Cases,
     Curve,
+    Engineer,
+    Looked,
+    Points,
+    VersionedSeries,
     at_best,
     average_precision,
     best_reach,
     from_other_folds,
+    pooled,
+    whole,
+    windows,
     worth,
 )
 from benchmarks.human_labels.models import features
 from benchmarks.human_labels.opponents import TOOLS, Tool, commands, python_of
-from benchmarks.human_labels.series import VersionedSeries
-from benchmarks.human_labels.views import Points, whole, windows
 from data.comparisons.formats.sap_hana import Annotations
 from data.comparisons.params import LabelRules
 from data.errors import InputError

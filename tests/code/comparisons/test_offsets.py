@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.drift.made import Circumstances, Projects
+from benchmarks.drift import Circumstances, Projects
 from data.comparisons.pair import paired_runs
 from data.comparisons.sides import Sides
 from features.comparisons.between_run_variation import LEVEL, between_operations, between_runs, offsets

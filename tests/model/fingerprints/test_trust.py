@@ -72,7 +72,7 @@ def test_what_leans_on_nothing_or_on_everything_is_trusted_as_rarely_as_said(mad
 
 
 def test_an_application_whose_first_stressors_cannot_be_told_apart_is_refused(shared_data):
-    from benchmarks.fingerprints import table
+    from benchmarks.profiles import table
 
     found = profile(table("quiho", shared_data).measured("hpccg"), Profiling(), 20261121).trust
     assert not found.enough

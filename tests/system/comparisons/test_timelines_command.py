@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from lxml import html
 
-from benchmarks.timelines.results import RULES, DrawnResults
+from benchmarks.timelines import RULES, DrawnResults
 from data.comparisons.params import Measure
 from data.comparisons.timelines import rules
 from data.comparisons.timelines.runs import read_folder

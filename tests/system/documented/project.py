@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pandas as pd
 import yaml
 
-from benchmarks.kills.project import keep
+from benchmarks.kills import keep
 from tests.imports import ROOT
 from tests.ports import free_port
 

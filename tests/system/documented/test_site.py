@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.cards.__main__ import PAGE, page
+from benchmarks.cards import PAGE, page
 from tests.imports import ROOT
 from tests.system.browsing import requested
 

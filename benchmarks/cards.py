@@ -1,0 +1,35 @@
+"""Write the model cards from the figures that the pipeline left.
+
+Run it with ``python -m benchmarks.cards`` after ``dvc repro``; it writes ``docs/cards.md``.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from data.families import FAMILIES
+from data.paths import Places
+from data.tables.files import write_text
+
+PAGE = Path("docs/cards.md")
+
+
+def page(root: Path = Path()) -> str:
+    """Return the cards of all families, in Markdown."""
+    loader = FileSystemLoader(Path(__file__).parent)
+    templates = Environment(  # noqa: S701 - Markdown, of our own figures
+        loader=loader, undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True
+    )
+    figures = {family: json.loads(Places(family, root).metrics.read_text()) for family in FAMILIES}
+    return templates.get_template("cards.md.jinja").render(figures)
+
+
+def main() -> None:
+    write_text(PAGE, page())
+
+
+if __name__ == "__main__":
+    main()

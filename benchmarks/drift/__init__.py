@@ -1,1 +1,0 @@
-"""False alarms between runs of one build, and what they cost in regressions found."""

@@ -1,0 +1,324 @@
+"""Balanced accuracy and average precision by the number of labels: ``python -m benchmarks.few_labels``.
+
+It takes SAP HANA's public series from ``../shared/data``, or where PERFJUDGE_SHARED says, and the shipped
+measurement, and writes ``docs/results/few-labels.md`` with its picture in some 6 minutes on one core.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from benchmarks.table import SEED, Table, publish
+from data.comparisons import formats
+from data.comparisons.stages import validate
+from features.comparisons.vectors import columns, featurize
+from serving.reports.chart_marks import Line
+from serving.reports.charts import sketch
+from training.comparisons.examples import Examples, group_folds
+from training.comparisons.few_labels import ENOUGH, FewModel, Learnable, learned
+from training.comparisons.label_review import UNLABELLED, Pool, next_to_label
+from training.evaluation.metrics import scores
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+SIZES = (25, 50, 100, 200, 400)
+#: Labels that are asked for at once.
+BATCH = 25
+FOLDS = 5
+
+
+class Way(NamedTuple):
+    """How somebody comes by a model: which are labelled first, and what it starts from."""
+
+    order: str
+    start: str
+
+
+WAYS = tuple(Way(*pair) for pair in product(("random", "these first"), ("nothing", "champion")))
+
+
+def ways(shipped: Examples | None) -> tuple[Way, ...]:
+    return WAYS if shipped is not None else tuple(way for way in WAYS if way.start == "nothing")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One fold of one seed."""
+
+    train: Examples
+    test: Examples
+    suspicion: Floats
+    shipped: Examples | None
+    seed: int
+    fold: int
+
+
+def trials(
+    examples: Examples, suspicion: Floats, shipped: Examples | None, seeds: Sequence[int]
+) -> Iterator[Trial]:
+    for seed in seeds:
+        for fold, (train, test) in enumerate(group_folds(examples, FOLDS, seed, "few labels")):
+            yield Trial(examples.rows(train), examples.rows(test), suspicion[train], shipped, seed, fold)
+
+
+def curves(trial: Trial) -> pd.DataFrame:
+    """Return a row per way and number of labels: the mistakes on the test rows, and the average precision."""
+    champion, rows = None, []
+    if trial.shipped is not None:
+        champion = learned(Learnable(trial.shipped), trial.seed)
+        rows = [_scored(trial, Way("none", "champion"), np.zeros(0, np.int64), champion)]
+    for way in ways(trial.shipped):
+        start = trial.shipped if way.start == "champion" else None
+        labelled = _order(trial, way, champion)
+        rows += [_learned(trial, way, labelled[:count], start) for count in SIZES]
+        if way.order == "random":
+            whole = _learned(trial, way, np.arange(len(trial.train.y)), start)
+            rows += [whole, {**whole, "order": "these first"}]
+    return pd.DataFrame(rows)
+
+
+def _learned(trial: Trial, way: Way, chosen: Ints, start: Examples | None) -> dict[str, object]:
+    known = Learnable(trial.train.rows(chosen), start, np.delete(trial.train.x, chosen, axis=0))
+    return _scored(trial, way, chosen, learned(known, trial.seed))
+
+
+def _order(trial: Trial, way: Way, champion: FewModel | None) -> Ints:
+    most, n = SIZES[-1], len(trial.train.y)
+    if way.order == "random":
+        return np.random.default_rng([trial.seed, trial.fold]).permutation(n)[:most]
+    start, suspicion = None, trial.suspicion
+    if way.start == "champion" and champion is not None:
+        start, suspicion = trial.shipped, champion.probability(trial.train.x)
+    unlabelled = np.full(n, UNLABELLED)
+    pool = Pool(trial.train.x, unlabelled, trial.train.groups, suspicion, start)
+    labelled = np.zeros(0, np.int64)
+    while len(labelled) < most:
+        chosen = next_to_label(pool, BATCH, trial.seed)
+        labelled = np.concatenate([labelled, chosen])
+        y = pool.y.copy()
+        y[chosen] = trial.train.y[chosen]
+        pool = replace(pool, y=y)
+    return labelled
+
+
+def _scored(trial: Trial, way: Way, chosen: Ints, model: FewModel | None) -> dict[str, object]:
+    """Score a model; without one all comparisons pass."""
+    failed = trial.test.y == 1
+    probability = np.zeros(len(failed)) if model is None else model.probability(trial.test.x)
+    judged = probability >= model.threshold if model is not None else np.zeros(len(failed), bool)
+    found = scores(failed, judged, probability)
+    return {
+        "seed": trial.seed,
+        "fold": trial.fold,
+        **way._asdict(),
+        "labels": len(chosen),
+        "all": len(chosen) == len(trial.train.y),
+        "fails": int(trial.train.y[chosen].sum()),
+        "missed": int((failed & ~judged).sum()),
+        "alarms": int((~failed & judged).sum()),
+        "test_fails": int(failed.sum()),
+        "test_passes": int((~failed).sum()),
+        "average_precision": found.average_precision,
+    }
+
+
+SHARED = Path(os.environ.get("PERFJUDGE_SHARED", "../shared/data"))
+SHIPPED = Path("data/raw/measured")
+SEEDS = (SEED, SEED + 2, SEED + 4)
+COMMAND = "python -m benchmarks.few_labels"
+PICTURE = Path("docs/images/few-labels.png")
+ORDERS = ("random", "these first")
+MEASURES = {"balanced_accuracy": "balanced accuracy", "average_precision": "average precision"}
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """What came of the labels of one data set."""
+
+    name: str
+    table: pd.DataFrame
+    found: pd.DataFrame
+    pooled: pd.DataFrame
+    shipped: int
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        return tuple(way for way in WAYS if self.shipped or way.start == "nothing")
+
+    @property
+    def champion(self) -> pd.DataFrame | None:
+        """The champion as it is, by seed."""
+        return _of(self.pooled, Way("none", "champion"), "0") if self.shipped else None
+
+
+def read(kind: str, path: Path) -> pd.DataFrame:
+    tables = formats.read(kind, [path], keep_going=True).tables
+    return featurize(tables, validate(tables).comparisons)["features"]
+
+
+def examples_of(table: pd.DataFrame) -> Examples:
+    x = table[list(columns("extended"))].to_numpy(np.float64)
+    failed = (table["status"] == "fail").to_numpy(np.int64)
+    return Examples(x, failed, table["fold_group"].to_numpy(np.str_))
+
+
+def by_seed(found: pd.DataFrame) -> pd.DataFrame:
+    """Pool the folds of every seed: a row per way, number of labels and seed."""
+    sums = ["missed", "alarms", "test_fails", "test_passes"]
+    folds = found.groupby(["order", "start", "size", "seed"], sort=False)
+    pooled = folds[sums].sum().join(folds[["fails", "average_precision"]].mean())
+    wrong = pooled["missed"] / pooled["test_fails"] + pooled["alarms"] / pooled["test_passes"]
+    return pooled.assign(balanced_accuracy=1 - wrong / 2).sort_index()
+
+
+def sized(found: pd.DataFrame) -> pd.DataFrame:
+    """Name all labels alike, however many a fold has."""
+    size = found["labels"].astype("str").where(~found["all"], "all")
+    return found.assign(size=size)
+
+
+def table_of(measure: str, one: DataSet, notes: list[str]) -> Table:
+    """Return the table of one measure: mean over the seeds, and their standard deviation."""
+    heads = {"labels": "", "fails at random": ".1f", "fails of these first": ".1f"}
+    heads |= {named(way): "" for way in one.ways}
+    rows = [
+        [
+            size,
+            *(_of(one.pooled, Way(order, "nothing"), size)["fails"].mean() for order in ORDERS),
+            *(_told(_of(one.pooled, way, size)[measure]) for way in one.ways),
+        ]
+        for size in (*map(str, SIZES), "all")
+    ]
+    if one.champion is not None:
+        champion = _told(one.champion[measure])
+        rows.insert(0, ["0", 0.0, 0.0, "", champion, "", champion])
+    return Table(f"{MEASURES[measure].capitalize()} by labels: {one.name}", COMMAND, heads, rows, notes)
+
+
+def named(way: Way) -> str:
+    return f"{way.order}, from {'nothing' if way.start == 'nothing' else 'the champion'}"
+
+
+def _of(pooled: pd.DataFrame, way: Way, size: str) -> pd.DataFrame:
+    return pooled.loc[(way.order, way.start, size)]
+
+
+def _told(values: pd.Series) -> str:
+    return f"{values.mean():.3f} ± {values.std(ddof=0):.3f}"
+
+
+def drawn(sets: Sequence[DataSet]) -> None:
+    """Draw both measures beside each other, a row for every data set."""
+    with sketch(9.6, 3.9 * len(sets)) as figure:
+        for one, row in zip(sets, figure.subplots(len(sets), 2), strict=True):
+            for axes, (measure, title) in zip(row, MEASURES.items(), strict=True):
+                _draw(axes, one, measure)
+                axes.set(xscale="log", xlabel="labels", title=f"{one.name}: {title}")
+                axes.set(xticks=SIZES, xticklabels=SIZES)
+                axes.minorticks_off()
+            row[-1].legend(fontsize=8, loc="lower right")
+        figure.savefig(PICTURE, dpi=110, facecolor="white")
+
+
+def _draw(axes: Any, one: DataSet, measure: str) -> None:
+    for way in one.ways:
+        own = [_of(one.pooled, way, str(size))[measure] for size in SIZES]
+        mean, std = (np.array([getattr(values, what)() for values in own]) for what in ("mean", "std"))
+        Line(named(way), SIZES, mean, WAYS.index(way), band=std).draw(axes)
+    if one.champion is not None:
+        level = one.champion[measure].mean()
+        axes.axhline(level, linewidth=0.9, linestyle=":", label="the champion as it is")
+
+
+def reached(one: DataSet) -> str:
+    """Say where 200 labels in the better order stand beside 400 at random."""
+    first, random = (
+        _of(one.pooled, Way(order, "nothing"), size)
+        for order, size in (("these first", "200"), ("random", "400"))
+    )
+    told = (
+        f"{title} {_told(first[measure])} with 200 of these first, "
+        f"{_told(random[measure])} with 400 at random"
+        for measure, title in MEASURES.items()
+    )
+    return f"From nothing: {'; '.join(told)}."
+
+
+def spoilt(one: DataSet) -> list[str]:
+    """Say what the first labels did to the champion, in the worst fold, too."""
+    if one.champion is None:
+        return []
+    folds = one.found[one.found["start"] == "champion"].set_index(["seed", "fold"])
+    before = folds[folds["order"] == "none"]
+    told = []
+    for size in (25, 50):
+        for order in ORDERS:
+            own = folds[(folds["order"] == order) & (folds["labels"] == size)]
+            change = (own["average_precision"] - before["average_precision"]).to_numpy()
+            accuracy = (_balanced(own) - _balanced(before)).to_numpy()
+            told.append(
+                f"{size} labels, {order}: balanced accuracy {accuracy.mean():+.3f} (worst fold "
+                f"{accuracy.min():+.3f}), average precision {change.mean():+.3f} ({change.min():+.3f})"
+            )
+    return [f"What the first labels change of the champion, over {len(before)} folds: {'; '.join(told)}."]
+
+
+def _balanced(folds: pd.DataFrame) -> pd.Series:
+    wrong = folds["missed"] / folds["test_fails"] + folds["alarms"] / folds["test_passes"]
+    return 1 - wrong / 2
+
+
+def notes(one: DataSet) -> list[str]:
+    """Say what a reader must know to believe the figures."""
+    table = one.table
+    several = "; ".join(
+        (
+            f"Data set: {one.name}, {len(table)} comparisons of {table['fold_group'].nunique()} operations",
+            f"{(table['status'] == 'fail').sum()} fails",
+            f"5 folds of whole operations, seeds {', '.join(map(str, SEEDS))}",
+            "labels are those of the training part, asked for 25 at a time.",
+        )
+    )
+    champion = (
+        f"The champion has learnt from {one.shipped} shipped comparisons, and from none of {one.name}.",
+        f"A champion stays as it is until {ENOUGH} fails and passes are labelled.",
+    )
+    return [
+        several,
+        *(champion if one.champion is not None else ()),
+        "Balanced accuracy is pooled over the folds of a seed, average precision their mean; ± over seeds.",
+        "Every model is the same (extra trees), and its threshold is chosen inside the training part.",
+        "As long as no fail or no pass is labelled, a model from nothing passes everything.",
+        "Order, thresholds and the least number of labels were settled on both sets, some in these folds.",
+        reached(one),
+        *spoilt(one),
+    ]
+
+
+def measured(name: str, table: pd.DataFrame, shipped: Examples | None) -> DataSet:
+    suspicion = -np.nan_to_num(table["rank_z_min"].to_numpy(np.float64))
+    found = sized(pd.concat([curves(one) for one in trials(examples_of(table), suspicion, shipped, SEEDS)]))
+    return DataSet(name, table, found, by_seed(found), 0 if shipped is None else len(shipped.y))
+
+
+def main() -> None:
+    shipped = read("tables", SHIPPED)
+    sets = [
+        measured("sap-hana", read("sap-hana", SHARED / "sap-hana"), examples_of(shipped)),
+        measured("the shipped measurement", shipped, None),
+    ]
+    drawn(sets)
+    publish("few-labels", [table_of(measure, one, notes(one)) for one in sets for measure in MEASURES])
+
+
+if __name__ == "__main__":
+    main()

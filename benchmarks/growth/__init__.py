@@ -1,1 +1,0 @@
-"""What training costs every family where there is ten and a hundred times as much to learn from."""

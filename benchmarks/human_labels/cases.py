@@ -1,0 +1,412 @@
+"""The engineers: each beside the consensus of the others, on the boundaries that the others agree on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from benchmarks.table import clocked
+from data.comparisons.formats.sap_hana import (
+    BENCHMARK,
+    Annotations,
+    ChangePoint,
+    Span,
+    annotations_of,
+    boundaries,
+)
+from data.comparisons.params import LabelRules
+from data.comparisons.sides import HISTORY_VERSIONS, Sides
+from training.comparisons import family
+from training.comparisons.family import RULES
+from training.evaluation.metrics import scores
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class VersionedSeries:
+    better: float
+    values: Floats
+    starts: Ints
+    orders: Ints
+
+    @classmethod
+    def of(cls, results: pd.DataFrame) -> VersionedSeries:
+        """Take the results of one operation at one configuration."""
+        rows = results.sort_values("order", kind="stable")
+        orders = rows["order"].to_numpy(np.int64)
+        first = np.flatnonzero(np.diff(orders, prepend=orders[0] - 1))
+        better = -1.0 if rows["better"].iloc[0] == "lower" else 1.0
+        return cls(better, rows["value"].to_numpy(np.float64), np.r_[first, len(orders)], orders[first])
+
+    @cached_property
+    def medians(self) -> Floats:
+        return np.array([np.median(part) for part in np.split(self.values, self.starts[1:-1])])
+
+    def place(self, order: int) -> int:
+        """Return the index of the first version of that order or later."""
+        return int(np.searchsorted(self.orders, order))
+
+    def worsened(self, first: int, at: int, stop: int) -> bool:
+        """Tell whether the median of the samples got worse from versions ``first:at`` to ``at:stop``."""
+        low, middle, high = self.starts[[first, at, stop]]
+        before, after = np.median(self.values[low:middle]), np.median(self.values[middle:high])
+        return bool(self.better * (after - before) < 0)
+
+
+def series_of(results: pd.DataFrame) -> Mapping[str, VersionedSeries]:
+    """Return the series of every operation; those with more than one thread are left out."""
+    found = results.groupby("operation", sort=True)
+    return {str(name): VersionedSeries.of(rows) for name, rows in found if rows["threads"].eq(1).all()}
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """The versions ``first:stop`` of a series."""
+
+    series: VersionedSeries
+    first: int
+    stop: int
+
+    @property
+    def medians(self) -> Floats:
+        return self.series.medians[self.first : self.stop]
+
+    def worsened(self, at: int, rules: LabelRules) -> bool:
+        """Tell whether it got worse at a position, by the rule that gives labels their direction."""
+        if not 0 < at < self.stop - self.first:
+            return False
+        middle = self.first + at
+        low, high = middle - rules.versions_before, middle + rules.versions_after
+        return self.series.worsened(max(low, self.first), middle, min(high, self.stop))
+
+
+@dataclass(frozen=True)
+class Points:
+    """What one way of using a tool found; a point each, in its stretch."""
+
+    stretch: Ints
+    position: Ints
+    strength: Floats
+
+
+@dataclass(frozen=True)
+class View:
+    """What is seen of every comparison."""
+
+    stretches: Sequence[Stretch]
+    owner: Ints
+    place: Ints
+    rules: LabelRules
+
+    @cached_property
+    def worse(self) -> NDArray[np.bool_]:
+        """Where around every boundary it got worse, shape (n_comparisons, 2 * within + 1)."""
+        around = range(-self.rules.within, self.rules.within + 1)
+        pairs = list(zip(self.owner.tolist(), self.place.tolist(), strict=True))
+        asked = {(own, place + by) for own, place in pairs for by in around}
+        known = {(own, at): self.stretches[own].worsened(at, self.rules) for own, at in asked}
+        return np.array([[known[own, place + by] for by in around] for own, place in pairs])
+
+    def evidence(self, points: Points) -> Floats:
+        """Return the strongest point at every position around every boundary that got worse there."""
+        within, strongest = self.rules.within, np.full(self.worse.shape, -np.inf)
+        cases = pd.DataFrame({"case": np.arange(len(self.owner)), "stretch": self.owner, "place": self.place})
+        found = pd.DataFrame(vars(points)).merge(cases, on="stretch")
+        by = found["position"].to_numpy() - found["place"].to_numpy()
+        near = np.abs(by) <= within
+        at = found["case"].to_numpy()[near], by[near] + within
+        np.maximum.at(strongest, at, found["strength"].to_numpy()[near])
+        return np.where(self.worse & (strongest > -np.inf), strongest, np.nan)
+
+
+def windows(series: Mapping[str, VersionedSeries], comparisons: pd.DataFrame, rules: LabelRules) -> View:
+    """Show what a comparison has: history, baseline and target, nothing after it."""
+    stretches, places = [], []
+    for row in comparisons.itertuples():
+        one = series[row.operation]
+        first = max(one.place(row.baseline_from) - HISTORY_VERSIONS, 0)
+        stretches.append(Stretch(one, first, one.place(row.target_to + 1)))
+        places.append(one.place(row.target_from) - first)
+    return View(stretches, np.arange(len(places)), np.array(places, np.int64), rules)
+
+
+def whole(series: Mapping[str, VersionedSeries], comparisons: pd.DataFrame, rules: LabelRules) -> View:
+    """Show the whole series, and so what came after."""
+    known = sorted(comparisons["operation"].unique())
+    stretches = [Stretch(series[name], 0, len(series[name].orders)) for name in known]
+    places = [series[row.operation].place(row.target_from) for row in comparisons.itertuples()]
+    owner = np.searchsorted(known, comparisons["operation"].to_numpy(str))
+    return View(stretches, owner, np.array(places, np.int64), rules)
+
+
+def pieces(view: View, versions: int) -> list[slice]:
+    """Divide the stretches of a view, so that each piece has about so many versions."""
+    lengths = np.cumsum([one.stop - one.first for one in view.stretches])
+    edges = np.unique(np.searchsorted(lengths, np.arange(0, lengths[-1], versions)))
+    return [slice(one, two) for one, two in pairwise([*edges.tolist(), len(lengths)]) if one < two]
+
+
+Flags = NDArray[np.bool_]
+#: How far from a boundary a point may lie to speak of it; the best one counts, in the tool's favour.
+REACHES = (0, 1, 2, 3, 5)
+#: Shares of false alarms at which it is told how many fails are missed.
+ALARMS = (0.02, 0.005)
+
+
+@dataclass(frozen=True)
+class Cases:
+    """The comparisons that all judge."""
+
+    ids: Sequence[str]
+    failed: Flags
+    fold: Ints
+
+
+@dataclass(frozen=True)
+class Judge:
+    name: str
+    kind: str
+    setting: str
+    judged: Flags | None
+    score: Floats | None
+    inside: bool = False
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What is missed against the share of false alarms, over all thresholds of a score."""
+
+    cuts: Floats
+    missed: Floats
+    alarms: Floats
+
+    @classmethod
+    def of(cls, failed: Flags, score: Floats) -> Curve:
+        """Compute it; cut i fails from ``cuts[i]`` on, and the first one fails nothing."""
+        values, place = np.unique(-score, return_inverse=True)
+        caught = np.cumsum(np.bincount(place, failed, len(values))) / failed.sum()
+        alarms = np.cumsum(np.bincount(place, ~failed, len(values))) / (~failed).sum()
+        return cls(np.r_[np.inf, -values], 1 - np.r_[0.0, caught], np.r_[0.0, alarms])
+
+    @cached_property
+    def best(self) -> int:
+        """The cut of the highest balanced accuracy."""
+        return int(np.argmin(self.missed + self.alarms))
+
+    def missed_at(self, share: float) -> float:
+        """Return what is missed where at most that share of the passes raises an alarm."""
+        return float(self.missed[self.alarms <= share].min())
+
+
+@dataclass(frozen=True)
+class Worth:
+    """Rates of verdicts, and the standard deviation of the balanced accuracy over folds."""
+
+    balanced: float
+    spread: float
+    missed: float
+    alarms: float
+
+
+def worth(cases: Cases, judged: Flags) -> Worth:
+    pooled = scores(cases.failed, judged, None)
+    folds = [
+        scores(cases.failed[rows], judged[rows], None).balanced_accuracy
+        for rows in (cases.fold == fold for fold in np.unique(cases.fold))
+    ]
+    rates = pooled.false_negative_rate, pooled.false_positive_rate
+    return Worth(pooled.balanced_accuracy, float(np.std(folds)), *rates)
+
+
+def at_best(cases: Cases, score: Floats) -> Worth:
+    """Score a judge at the threshold that is best on these very comparisons."""
+    curve = Curve.of(cases.failed, score)
+    return worth(cases, score >= curve.cuts[curve.best])
+
+
+def from_other_folds(cases: Cases, score: Floats) -> Worth:
+    """Score a judge in each fold at the threshold that is best in the others."""
+    judged = np.zeros(len(score), bool)
+    for fold in np.unique(cases.fold):
+        test = cases.fold == fold
+        curve = Curve.of(cases.failed[~test], score[~test])
+        judged[test] = score[test] >= curve.cuts[curve.best]
+    return worth(cases, judged)
+
+
+def average_precision(cases: Cases, score: Floats) -> tuple[float, float]:
+    """Return its mean over the folds and the standard deviation."""
+    from sklearn.metrics import average_precision_score
+
+    rows = [cases.fold == fold for fold in np.unique(cases.fold)]
+    folds = [average_precision_score(cases.failed[own], score[own]) for own in rows]
+    return float(np.mean(folds)), float(np.std(folds))
+
+
+def best_reach(cases: Cases, evidence: Floats) -> tuple[int, Floats]:
+    """Return how near a point has to be for the best of all balanced accuracies, and the score then."""
+    middle, known = evidence.shape[1] // 2, np.nan_to_num(evidence)
+    reaches = [reach for reach in REACHES if reach <= middle]
+    found = [(reach, known[:, middle - reach : middle + reach + 1].max(axis=1)) for reach in reaches]
+    return max(found, key=lambda one: at_best(cases, one[1]).balanced)
+
+
+_SHARES = np.geomspace(0.001, 1, 61)
+_P = np.geomspace(0.5, 1e-30, 91)
+_T = np.geomspace(0.5, 100, 61)
+
+
+@dataclass(frozen=True)
+class _Varied:
+    """A rule's argument, its values from the loosest to the strictest, and what else is fixed."""
+
+    rule: Any
+    argument: str
+    values: Floats
+
+    def score(self, sides: Sides) -> Floats:
+        """Return the number of the strictest value at which it fires, 0 where it never does."""
+        score = np.zeros(sides.n_comparisons)
+        for strictness, value in enumerate(self.values, start=1):
+            score[self.rule(sides, **{self.argument: value})] = strictness
+        return score
+
+
+_VARIED: Mapping[str, _Varied] = {
+    "median-5": _Varied(family.median_worse, "share", _SHARES),
+    "mann-whitney-05": _Varied(family.mann_whitney, "p", _P),
+    "welch-05": _Varied(family.welch, "p", _P),
+    "asv": _Varied(family.asv, "share", _SHARES),
+    "perfherder": _Varied(family.perfherder, "t", _T),
+    "conbench": _Varied(family.conbench, "z", _T),
+}
+
+
+def rule_judges(sides: Sides, index: pd.Index, cases: Cases) -> list[Judge]:
+    rows = index.get_indexer(pd.Index(cases.ids))
+    return [_rule_judge(name, sides, rows) for name in RULES]
+
+
+def _rule_judge(name: str, sides: Sides, rows: NDArray[np.intp]) -> Judge:
+    seconds, judged = clocked(partial(RULES[name], sides), time.process_time)
+    varied = _VARIED.get(name)
+    score = None if varied is None else varied.score(sides)[rows]
+    told = "as it is" if varied is None else f"as it is; {varied.argument} varied"
+    return Judge(name, "rule", told, judged[rows], score, seconds=seconds)
+
+
+#: Of so many boundaries at most, or fewer fails, an engineer's rates are not told.
+ENOUGH, FAILS = 100, 10
+
+
+@dataclass(frozen=True)
+class Engineer:
+    name: str
+    ids: Sequence[str]
+    failed: Flags
+    judged: Flags
+
+    @property
+    def told(self) -> bool:
+        """Whether there are enough cases to tell rates of."""
+        return len(self.failed) > ENOUGH and int(self.failed.sum()) >= FAILS
+
+    @property
+    def worth(self) -> Worth:
+        own = scores(self.failed, self.judged, None)
+        return Worth(own.balanced_accuracy, np.nan, own.false_negative_rate, own.false_positive_rate)
+
+    def among(self, cases: Cases, judged: Flags) -> tuple[Engineer, Engineer]:
+        """Return this one's verdicts on what `cases` have, too, and another judge's on the same."""
+        place = pd.Index(cases.ids).get_indexer(pd.Index(self.ids))
+        known = place >= 0
+        ids, failed = [one for one, kept in zip(self.ids, known, strict=True) if kept], self.failed[known]
+        other = Engineer("other", ids, failed, judged[place[known]])
+        return Engineer(self.name, ids, failed, self.judged[known]), other
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What people looked at in a series, and what they marked there."""
+
+    name: str
+    series: VersionedSeries
+    spans: list[Span]
+    marks: list[ChangePoint]
+
+    @classmethod
+    def of(cls, name: str, series: VersionedSeries, splits: list[Annotations]) -> Looked:
+        """Count the marks of all splits from the first version."""
+        count = len(series.orders)
+        stops = [count if one.versions is None else min(count, one.first + one.versions) for one in splits]
+        spans = [Span(one.first, stop, tuple(one.marks)) for one, stop in zip(splits, stops, strict=True)]
+        marks = {
+            ChangePoint(one.first + version, person)
+            for one in splits
+            for person, versions in one.marks.items()
+            for version in versions
+        }
+        return cls(name, series, spans, sorted(marks))
+
+    def verdicts(self, name: str, rules: LabelRules) -> Iterator[tuple[str, bool, bool]]:
+        """Yield boundaries that `name` and the others have looked at, what they say and what `name` says."""
+        spans = [
+            Span(one.first, one.stop, tuple(other for other in one.annotators if other != name))
+            for one in self.spans
+            if name in one.annotators
+        ]
+        own = [mark.version for mark in self.marks if mark.annotator == name]
+        others = [mark for mark in self.marks if mark.annotator != name]
+        for boundary in boundaries(spans, others, rules):
+            at = boundary.version
+            near = [mark for mark in own if abs(mark - at) <= rules.within]
+            yield (
+                f"{BENCHMARK}/{self.name}/{at}",
+                boundary.marked and self._worsened(at, rules),
+                any(self._worsened(mark, rules) for mark in near),
+            )
+
+    def _worsened(self, at: int, rules: LabelRules) -> bool:
+        low, high = (
+            max(at - rules.versions_before, 0),
+            min(at + rules.versions_after, len(self.series.orders)),
+        )
+        return low < at < high and self.series.worsened(low, at, high)
+
+
+def engineers(path: Path, series: Mapping[str, VersionedSeries], rules: LabelRules) -> list[Engineer]:
+    """Judge everybody who marked series of the data set under `path`."""
+    marked = annotations_of(path / "annotations.json")
+    found = [
+        Looked.of(name, one, marked[name.lstrip("0") or "0"])
+        for name, one in series.items()
+        if (name.lstrip("0") or "0") in marked
+    ]
+    names = {name for one in found for span in one.spans for name in span.annotators}
+    return [
+        _engineer(name, [said for one in found for said in one.verdicts(name, rules)])
+        for name in sorted(names, key=lambda name: (len(name), name))
+    ]
+
+
+def _engineer(name: str, said: list[tuple[str, bool, bool]]) -> Engineer:
+    failed, judged = np.array([verdicts for _, *verdicts in said], bool).reshape(-1, 2).T
+    return Engineer(name, [one for one, *_ in said], failed, judged)
+
+
+def pooled(all_of_them: list[Engineer]) -> Engineer:
+    failed, judged = ([getattr(one, side) for one in all_of_them] for side in ("failed", "judged"))
+    ids = [boundary for one in all_of_them for boundary in one.ids]
+    return Engineer("all", ids, np.concatenate(failed), np.concatenate(judged))

@@ -1,0 +1,263 @@
+"""How long verdicts on matrices take, and whether what they name as drivers drove them.
+
+Run it with ``python -m benchmarks.judged_matrices``; it writes ``docs/results/judged-matrices.md``.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn import config_context
+
+from benchmarks.table import SEED, Table, best, busy, load, publish
+from data.matrices.tables import MatrixTables
+from data.matrices.validity import decide
+from features.matrices.removal import Removal
+from serving.matrices.body import answer_matrices
+from serving.matrices.judge import judge
+from serving.matrices.schemas import MatricesRequest, Matrix, Pair
+from serving.models import ModelRef, Served
+from training.matrices.engine.engine import FULL, Engine, Odds
+from training.matrices.engine.drivers import Odds, drivers
+from training.matrices.engine.engine import FULL, Engine, FittedEngine
+from training.matrices.engine.stored import EngineRecipe, TrainedEngine
+from training.matrices.fitting import FoldPart, MatrixExamples, dealt, parts
+from training.matrices.schemes import Cell
+
+Floats = NDArray[np.float64]
+Whole = NDArray[np.intp]
+#: From rows of pairs, the engine and a number, to places of so many metrics for each pair.
+Way = Callable[[Removal, Odds, int], Whole]
+#: So many metrics are tried by Shapley's ends.
+TRIED = 100
+
+
+def ours(removal: Removal, odds_of: Odds, n: int) -> Whole:
+    """Name what perfjudge names."""
+    return np.concatenate([found.metric for _, found in drivers(removal, odds_of, n)])
+
+
+def largest(removal: Removal, odds_of: Odds, n: int) -> Whole:
+    """Name the largest differences in units of noise, whatever the engine makes of them."""
+    del odds_of
+    return np.argsort(-removal.sizes, axis=1, kind="stable")[:, :n]
+
+
+def ends(removal: Removal, odds_of: Odds, n: int) -> Whole:
+    """Name by the mean of the first and the last term of Shapley's value, each metric by itself."""
+    return np.array([_ends_of(removal, odds_of, pair)[:n] for pair in range(len(removal.sizes))])
+
+
+def _ends_of(removal: Removal, odds_of: Odds, pair: int) -> Whole:
+    tried = np.argsort(-removal.sizes[pair], kind="stable")[:TRIED]
+    gone = np.zeros((2 * len(tried), removal.sizes.shape[1]), bool)
+    gone[len(tried) :] = True
+    rows = np.arange(len(tried))
+    gone[rows, tried], gone[len(tried) + rows, tried] = True, False
+    without, alone = np.split(odds_without(removal, odds_of, np.full(len(gone), pair), gone), 2)
+    return tried[np.argsort(-np.round(alone - without, 9), kind="stable")]
+
+
+def chance(removal: Removal, odds_of: Odds, n: int) -> Whole:
+    """Name metrics at random."""
+    del odds_of
+    every = np.tile(np.arange(removal.sizes.shape[1]), (len(removal.sizes), 1))
+    return np.random.default_rng(SEED).permuted(every, axis=1)[:, :n]
+
+
+WAYS: dict[str, Way] = {
+    "perfjudge": ours,
+    "first and last term of Shapley's value": ends,
+    "largest differences by noise": largest,
+    "at random": chance,
+}
+
+
+def odds_without(removal: Removal, odds_of: Odds, pair: Whole, gone: NDArray[np.bool_]) -> Floats:
+    """Return the log-odds of versions of pairs without what is `gone`, shape (n_versions,)."""
+    x, version = removal.without(pair, gone)
+    odds = odds_of(x, pair[version])
+    return np.bincount(version, odds, len(pair)) / np.bincount(version, minlength=len(pair))
+
+
+def through_tables(fitted: FittedEngine, one: MatrixTables) -> pd.Series:
+    """Return what each metric adds to the log-odds of a pair, by Shapley's ends, each asked as tables.
+
+    This is what perfjudge did before it made versions of rows: a table of runs for every version.
+    """
+    metrics, target = list(fitted.metrics), one.standing.target
+    values = one.runs[metrics].to_numpy(np.float64)
+    scaled = fitted.known.scaled(values)
+    moved = np.nanmedian(scaled[target], axis=0) - np.nanmedian(scaled[~target], axis=0)
+    back = np.where(target[:, None], fitted.known.unscaled(scaled - moved), values)
+    versions = []
+    for metric in range(len(metrics)):
+        without, alone = values.copy(), back.copy()
+        without[:, metric], alone[:, metric] = back[:, metric], values[:, metric]
+        versions += [without, alone]
+    name = np.repeat(np.arange(len(versions)), len(values)).astype(str)
+    about = one.runs.drop(columns=metrics).iloc[np.tile(np.arange(len(values)), len(versions))]
+    about = about.assign(run_id=about["run_id"] + " " + name, pair_id=name).reset_index(drop=True)
+    numbers = pd.DataFrame(np.concatenate(versions), columns=metrics)
+    asked = MatrixTables(pd.concat([about, numbers], axis="columns"), one.causes, one.metrics)
+    odds = fitted.log_odds(asked)
+    return pd.Series(odds[1::2] - odds[::2], metrics).sort_values(ascending=False)
+
+
+SHIPPED = Path("data/raw/matrices")
+MODELS = ("logistic", "knn", "random-forest", "xgboost")
+TRIALS, MISSING, FOLDS = 6, 0.5, 3
+#: Metrics that are named, and of how many verdicts are told without them.
+NAMED, STEPS = 5, (1, 3, 5)
+BATCH, SINGLY = 1000, 20
+#: The runs that the old way is timed on.
+FEW = 3
+
+
+def main() -> None:
+    before = load()
+    tables = MatrixTables.read(SHIPPED)
+    examples = MatrixExamples.of(tables, decide(tables, MISSING), "0" * 64)
+    with config_context(assume_finite=True, skip_parameter_validation=True):
+        publish("judged-matrices", [_speed(examples, before), _falls(examples)])
+
+
+def _speed(examples: MatrixExamples, before: float) -> Table:
+    rows = [row for model in MODELS for row in _times(model, examples)]
+    return Table(
+        "How long verdicts on matrices take",
+        "python -m benchmarks.judged_matrices",
+        {"model": "", "what": "", "a pair, ms": ".2f", "times the first": ".4f"},
+        rows,
+        [
+            f"The shipped measurement; models are fitted to all of it with {TRIALS} trials, seed {SEED}.",
+            "An answer is made of rules, validity tree, verdict, notes and five drivers.",
+            "A command starts, and reads the model and the tables, too.",
+            "The first row is what perfjudge did before: a table of runs for each version of a pair.",
+            "The shorter of two runs each, on one core; a command has all there are.",
+            busy(before),
+        ],
+    )
+
+
+def _times(model: str, examples: MatrixExamples) -> Iterator[tuple[object, ...]]:
+    trained = EngineRecipe(Cell(model, FULL), TRIALS, SEED, validity=True, missing=MISSING, digest="0" * 64)
+    engine = trained.train(examples.tables)
+    served = Served(engine, ModelRef(model, "1", "benchmark", "0" * 64))
+    asked = examples.measured.without_flags()
+    names = asked.standing.names
+    singles = [_of_pair(asked, name) for name in names[:SINGLY]]
+    bodies = [_body(one).encode() for one in singles]
+    sound = [_of_pair(examples.tables, name) for name in names[:FEW]]
+    first = best(lambda: [through_tables(engine.engine, one) for one in sound], 2) / FEW
+    batch = asked.of_runs(asked.standing.pair < BATCH)
+    pairs = len(batch.standing.names)
+    told = {
+        "drivers through tables": first,
+        "one alone": best(lambda: [judge(_anew(one), served) for one in singles], 2) / SINGLY,
+        "one alone, from JSON to JSON": best(
+            lambda: [answer_matrices(body, served) for body in bodies], 2
+        ) / SINGLY,
+        f"of {pairs} at once": best(lambda: judge(_anew(batch), served), 2) / pairs,
+        f"perfjudge judge, of {len(names)} from cold": best(partial(_command, engine), 2) / len(names),
+    }  # fmt: skip
+    for what, seconds in told.items():
+        yield model, what, 1e3 * seconds, seconds / first
+
+
+def _of_pair(tables: MatrixTables, name: str) -> MatrixTables:
+    return tables.of_runs((tables.runs["pair_id"] == name).to_numpy(bool))
+
+
+def _anew(tables: MatrixTables) -> MatrixTables:
+    """Return the tables without what was found out of them the last time."""
+    return MatrixTables(tables.runs, tables.causes, tables.metrics)
+
+
+def _body(one: MatrixTables) -> str:
+    runs, sides = one.runs, {}
+    for side, own in runs.groupby("side"):
+        values = own[one.all_metrics]
+        columns = {name: values[name].tolist() for name in values if values[name].notna().all()}
+        sides[side] = Matrix(version=own["version"].iloc[0], metrics=columns)
+    first = runs.iloc[0]
+    pair = Pair(
+        pair_id=first["pair_id"],
+        workload=first["workload"],
+        group=first["group"],
+        machine="m",
+        baseline=sides["baseline"],
+        target=sides["target"],
+    )
+    return MatricesRequest(pairs=[pair]).model_dump_json(exclude_none=True)
+
+
+def _command(engine: TrainedEngine) -> None:
+    program = str(Path(sys.executable).with_name("perfjudge"))
+    with tempfile.TemporaryDirectory() as temporary:
+        engine.write(Path(temporary))
+        command = [program, "judge", str(SHIPPED), "--model", temporary, "--json"]
+        subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
+
+
+def _falls(examples: MatrixExamples) -> Table:
+    folds = parts(examples, dealt(examples.pairs, FOLDS, SEED))
+    rows = [row for model in MODELS for row in _fallen(model, folds)]
+    return Table(
+        "What is left of verdicts without their drivers",
+        "python -m benchmarks.judged_matrices",
+        {
+            "model": "", "drivers": "", "fails": "d", **{f"fall without {n}": ".2f" for n in STEPS},
+            f"pass without {NAMED}": ".0%",
+        },
+        rows,
+        [
+            f"The shipped measurement in {FOLDS} folds of whole test cases, {TRIALS} trials, seed {SEED}.",
+            "Fails: pairs that an engine which has not seen their test case calls abnormal.",
+            "Fall: of the log-odds of abnormal, on average, without the first 1, 3 or 5 named metrics.",
+            "Without: the target's runs are moved so that the metrics' middles are the baseline's.",
+            "Pass: verdicts that turn.",
+            "Most defects move dozens of metrics, so that few verdicts turn without five.",
+        ],
+    )  # fmt: skip
+
+
+def _fallen(model: str, folds: list[FoldPart]) -> Iterator[tuple[object, ...]]:
+    asked = [_failing(model, part) for part in folds]
+    for name, way in WAYS.items():
+        found = np.concatenate([_odds_left(*one, way) for one in asked])
+        falls = found[:, :1] - found[:, 1:]
+        yield model, name, len(found), *falls.mean(axis=0).tolist(), float((found[:, -1] < 0).mean())
+
+
+def _failing(model: str, part: FoldPart) -> tuple[Removal, Odds, float]:
+    """Return the pairs of a fold that fail, what tells their log-odds, and from which on they fail."""
+    engine = Engine(FULL, model, TRIALS, SEED).fit(part.train)
+    judged = engine.judged(part.test)
+    names = judged.loc[judged["abnormal"], "pair_id"]
+    failing = engine.removal(part.test.of_runs(part.test.runs["pair_id"].isin(names).to_numpy(bool)))
+    return failing, engine.answering(failing), float(np.log(engine.threshold / (1 - engine.threshold)))
+
+
+def _odds_left(removal: Removal, odds_of: Odds, cut: float, way: Way) -> np.ndarray:
+    """Return by how much log-odds exceed what fails, as they are and without the first metrics named."""
+    named, pair = way(removal, odds_of, NAMED), np.arange(len(removal.sizes))
+    gone = np.zeros(removal.sizes.shape, bool)
+    found = [odds_without(removal, odds_of, pair, gone)]
+    for count in range(1, NAMED + 1):
+        gone[pair, named[:, count - 1]] = True
+        if count in STEPS:
+            found.append(odds_without(removal, odds_of, pair, gone))
+    return np.column_stack(found) - cut
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,267 @@
+"""Whether the next ``dvc repro`` ends with the same figures, whenever the one before was killed.
+
+Run it with ``python -m benchmarks.kills [RUNS [FAMILY...]]``; it writes ``docs/results/kills.md``. A run
+takes up to twice as long as the small suite's pipeline.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import psutil
+import yaml
+
+from benchmarks.table import SEED, Table, figures_of, machine, repro, require_programs
+from data.families import FAMILIES
+
+ROOT = Path(__file__).resolve().parents[2]
+#: By family and verb, what differs from the shipped params.yaml.
+KNOBS: dict[str, dict[str, Any]] = {
+    "comparisons": {
+        "tune": {"trials": 2, "folds": 2, "models": ["logistic"]},
+        "evaluate": {"folds": 2, "repeats": 1, "grouped_folds": 2},
+        "promote": {"resamples": 200},
+    },
+    "matrices": {"evaluate": {"trials": 1, "models": ["logistic"], "folds": 2, "curve_folds": 2}},
+    "corun": {
+        "tune": {"trials": 1, "folds": 2, "models": ["linear"]},
+        "evaluate": {"designs": ["random", "tasks"], "folds": 2},
+        "online": {"seconds": [2.0]},
+    },
+    "fingerprints": {
+        "profile": {"boosting": "xgboost", "resamples": 20, "seed_resamples": 2},
+        "evaluate": {"entries": ["forest", "median"]},
+    },
+}
+#: How many operations and test cases are kept.
+OPERATIONS, CASES = 16, 4
+
+
+def made(root: Path) -> Path:
+    """Make the copy in `root`, a repository of git in which nothing has run; return it."""
+    left_out = shutil.ignore_patterns("__pycache__", "raw", "interim", "valid", "processed", ".gitignore")
+    for room in ("data", "features", "training", "serving"):
+        shutil.copytree(ROOT / room, root / room, ignore=left_out)
+    shutil.copytree(ROOT / "data/raw", root / "data/raw", ignore=shutil.ignore_patterns("journal.jsonl"))
+    for name in (".dvc/config", "dvc.yaml", "reports/dvc.yaml", ".dvcignore", ".gitignore"):
+        (root / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, root / name)
+    knobs = yaml.safe_load((ROOT / "params.yaml").read_text())
+    for family, verbs in KNOBS.items():
+        for verb, own in verbs.items():
+            knobs[family][verb] |= own
+    (root / "params.yaml").write_text(yaml.safe_dump(knobs))
+    _lessen(root / "data/raw")
+    subprocess.run(["git", "init", "--quiet"], check=True, cwd=root)
+    return root
+
+
+def _lessen(raw: Path) -> None:
+    """Keep the first of what the tables are of."""
+    measured = raw / "measured"
+    operations = _first(measured / "comparisons.parquet", "operation", OPERATIONS)
+    keep(measured, ("results", "comparisons"), lambda table: table["operation"].isin(operations))
+    named = pd.read_parquet(measured / "comparisons.parquet")["comparison_id"]
+    keep(measured, ("labels", "reference"), lambda table: table["comparison_id"].isin(named))
+    runs = pd.read_parquet(raw / "matrices/matrices.parquet", columns=["workload", "abnormal"])
+    cases = runs["workload"][runs["abnormal"].astype("boolean").fillna(value=False)].drop_duplicates()
+    cases = cases.head(CASES)
+    keep(raw / "matrices", ("matrices",), lambda table: table["workload"].isin(cases))
+    ids = pd.read_parquet(raw / "matrices/matrices.parquet", columns=["run_id"])["run_id"]
+    keep(raw / "matrices", ("causes",), lambda table: table["run_id"].isin(ids))
+
+
+def _first(path: Path, column: str, most: int) -> pd.Series:
+    return pd.read_parquet(path, columns=[column])[column].drop_duplicates().head(most)
+
+
+def keep(directory: Path, tables: Iterable[str], rows: Callable[[pd.DataFrame], pd.Series]) -> None:
+    """Keep of tables in `directory` those rows at which `rows` is true."""
+    for name in tables:
+        table = pd.read_parquet(directory / f"{name}.parquet")
+        table[rows(table)].to_parquet(directory / f"{name}.parquet", index=False)
+
+
+def targets(families: Iterable[str]) -> list[str]:
+    """Return the stages to name for these families alone; none for all, so that every stage runs."""
+    chosen = list(families)
+    whole = sorted(chosen) == sorted(FAMILIES)
+    return [] if whole else [f"{verb}@{family}" for family in chosen for verb in ("promote", "report")]
+
+
+def repro_of(root: Path, stages: Iterable[str]) -> tuple[list[str], dict[str, str]]:
+    """Return the command that brings stages of the copy, by default all, up to date, and its environment."""
+    site = str(root / ".dvc/site")
+    return repro(stages, PYTHONPATH=str(root), DVC_SITE_CACHE_DIR=site, MLFLOW_TRACKING_URI="")
+
+
+#: What is killed: DVC alone, its whole process group, or the stage that it runs.
+KINDS = ("dvc", "group", "stage")
+#: Seconds in which what was left behind has to end.
+_PATIENCE = 10.0
+
+
+@dataclass(frozen=True)
+class Killed:
+    """A run that was killed, and the next one."""
+
+    kind: str
+    after: float
+    stage: str
+    status: int
+    same: bool
+    left: int
+    unfinished: int
+    said: str = ""
+
+    @property
+    def well(self) -> bool:
+        """Whether nothing is to be seen of the kill."""
+        return self.status == 0 and self.same and self.left == 0 and self.unfinished == 0
+
+
+def whole(root: Path, stages: Sequence[str]) -> tuple[float, dict[str, bytes]]:
+    """Bring stages of the copy in `root` up to date undisturbed; return the seconds, and its figures."""
+    begin = time.perf_counter()
+    status, said = _again(root, stages)
+    if status:
+        raise RuntimeError(said)
+    return time.perf_counter() - begin, figures_of(root)
+
+
+def killed(root: Path, stages: Sequence[str], kind: str, after: float, wanted: dict[str, bytes]) -> Killed:
+    """Kill a run of the copy in `root` after so many seconds, and run it again at once."""
+    command, environment = repro_of(root, stages)
+    log = root / "killed.log"
+    with log.open("wb") as said:
+        run = subprocess.Popen(
+            command, cwd=root, env=environment, stdout=said, stderr=said, start_new_session=True
+        )
+        time.sleep(after)
+        before = [*_family_of(run.pid)]
+        _kill(run.pid, kind)
+        run.wait()
+    status, told = _again(root, stages)
+    begun = re.findall(r"Running stage '(.*)'", log.read_text(errors="replace"))
+    stage = begun[-1] if begun else "before the first"
+    left, same = len(psutil.wait_procs(before, _PATIENCE)[1]), figures_of(root) == wanted
+    return Killed(kind, after, stage, status, same, left, unfinished(root), "" if status == 0 else told)
+
+
+def _kill(process: int, kind: str) -> None:
+    begun = [] if kind != "stage" else psutil.Process(process).children()
+    if kind == "group":
+        os.killpg(process, signal.SIGKILL)
+    elif begun:
+        begun[0].kill()
+    else:
+        os.kill(process, signal.SIGKILL)
+
+
+def _family_of(process: int) -> Iterator[psutil.Process]:
+    with suppress(psutil.NoSuchProcess):
+        yield from psutil.Process(process).children(recursive=True)
+
+
+def _again(root: Path, stages: Sequence[str]) -> tuple[int, str]:
+    command, environment = repro_of(root, stages)
+    done = subprocess.run(command, check=False, cwd=root, env=environment, capture_output=True, text=True)
+    return done.returncode, (done.stdout + done.stderr)[-2000:]
+
+
+def unfinished(root: Path) -> int:
+    """Count what a promotion or a stage left half done."""
+    parts = len([*root.glob("reports/**/.*.part"), *root.glob("models/**/.*.part")])
+    store = root / "mlflow.db"
+    if not store.is_file():
+        return parts
+    with closing(sqlite3.connect(store)) as file:
+        running = file.execute("SELECT count(*) FROM runs WHERE status = 'RUNNING'").fetchone()[0]
+        nameless = file.execute(
+            "SELECT count(*) FROM registered_models WHERE name NOT IN"
+            " (SELECT name FROM registered_model_aliases WHERE alias = 'champion')"
+        ).fetchone()[0]
+        broken = file.execute("PRAGMA integrity_check").fetchone()[0] != "ok"
+    return int(parts + running + nameless + broken)
+
+
+RUNS = 20
+#: Of the time that an undisturbed run takes; the end of a run that is quicker is no kill.
+LATEST = 0.95
+_TOLD = {
+    "dvc": "DVC's process alone",
+    "group": "DVC's process group: stage and workers, too",
+    "stage": "the stage's process alone",
+}
+_COUNTS = ("runs", "the next run ends well", "all figures the same bytes", "processes left", "left half done")
+
+
+def main(runs: int = RUNS, families: Sequence[str] = FAMILIES) -> int:
+    require_programs("git")
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    with tempfile.TemporaryDirectory() as scratch:
+        directory, stages = Path(scratch), targets(families)
+        os.environ["PYTHONPYCACHEPREFIX"] = str(directory / "bytecode")
+        new = made(directory / "new")
+        shutil.copytree(new, directory / "first")
+        whole(directory / "first", stages)
+        shutil.copytree(new, directory / "second")
+        seconds, wanted = whole(directory / "second", stages)
+        found = []
+        for number, share in enumerate(np.random.default_rng(SEED).uniform(0, LATEST, runs)):
+            root = directory / f"run {number}"
+            shutil.copytree(new, root)
+            one = killed(root, stages, KINDS[number % len(KINDS)], float(share * seconds), wanted)
+            sys.stderr.write(f"{number + 1} of {runs}: {one}\n")
+            found.append(one)
+            shutil.rmtree(root)
+    _published(found, seconds, families)
+    return 0 if all(one.well for one in found) else 1
+
+
+def _published(found: list[Killed], seconds: float, families: Sequence[str]) -> None:
+    moments = ", ".join(f"{one.after:.1f} s {one.stage}" for one in sorted(found, key=lambda one: one.after))
+    suite = (
+        f"A copy of the project with some of the shipped measurements ({', '.join(families)}) and short"
+        f" searches, in which nothing has run; undisturbed, it takes {seconds:.0f} s. Each run has its own."
+    )
+    half = (
+        "Left half done: runs that MLflow holds to be running, registered names without champion, a damaged"
+        " store, half-written files."
+    )
+    next_run = (
+        "The next run is a plain `dvc repro`, begun at once. Figures are all metrics.json and summary.json."
+    )
+    rows = [_row(_TOLD[kind], [one for one in found if one.kind == kind]) for kind in KINDS]
+    Table(
+        "dvc repro, killed",
+        f"python -m benchmarks.kills {len(found)} {' '.join(families)}",
+        {"killed with SIGKILL": "", **dict.fromkeys(_COUNTS, "d")},
+        [*rows, _row("all", found)],
+        [machine(), suite, f"Moments are drawn with the random seed {SEED}: {moments}.", next_run, half],
+    ).publish("kills")
+
+
+def _row(told: str, found: list[Killed]) -> tuple[object, ...]:
+    ended, same = (sum(flags) for flags in ([one.status == 0 for one in found], [one.same for one in found]))
+    return told, len(found), ended, same, sum(one.left for one in found), sum(one.unfinished for one in found)
+
+
+if __name__ == "__main__":
+    many, *named = sys.argv[1:] or [str(RUNS)]
+    sys.exit(main(int(many), named or FAMILIES))

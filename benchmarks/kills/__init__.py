@@ -1,1 +1,0 @@
-"""Whether ``dvc repro`` comes through being killed at any moment."""

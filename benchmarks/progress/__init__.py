@@ -1,1 +1,0 @@
-"""What progress makes of simulated and of shipped runs."""

@@ -1,1 +1,0 @@
-"""Are promises kept? Random splits by whole operations, each with a model and cuts of its own."""

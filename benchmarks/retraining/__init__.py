@@ -1,1 +1,0 @@
-"""How long it takes until new labels are learned from."""

@@ -1,1 +1,0 @@
-"""Matrices larger than memory: what a vector costs, in time and in memory."""

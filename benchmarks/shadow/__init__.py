@@ -1,1 +1,0 @@
-"""What it costs those who ask that a challenger judges the same."""

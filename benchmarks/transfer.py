@@ -1,0 +1,290 @@
+"""The table of transfer: what was learned on some, asked about others.
+
+Run it with ``uv run python -m benchmarks.transfer ../shared/data`` (some quarter of an hour); it writes
+``docs/results/transfer.md``. ``--only causes`` prints the rows of one question, and writes nothing.
+A question is a function that takes the folder of public data and a seed, and yields rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, dataclass, fields
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from benchmarks.impact import AHEAD_OF_TIME, Errors, Rows, errors_of, recipe_of, table_of
+from benchmarks.profiles import REFERENCE
+from benchmarks.profiles import table as fingerprint_table
+from benchmarks.table import SEED, Table, machine
+from data.corun.formats import pitot, spec_corun
+from data.corun.validity import of_engines
+from data.fingerprints.params import Profiling
+from data.matrices.formats.dbsherlock import read
+from data.matrices.params import Matrices
+from data.matrices.tables import SIDES, MatrixTables
+from data.matrices.validity import decide
+from data.parallel import watched
+from data.tables.problems import Problems
+from training.corun.estimators.fitting import ImpactTable
+from training.corun.splits import DESIGNS
+from training.evaluation.metrics import Scores, scores
+from training.fingerprints.forecasts import Forecast, by_application, forecast
+from training.matrices.engine.engine import FULL, Engine
+from training.matrices.engine.judges import Alarms
+from training.matrices.engine.shape import pruned
+from training.matrices.examples import MatrixExamples
+from training.matrices.fitting import FoldPart, parts_of_causes
+
+
+@dataclass(frozen=True)
+class TransferRow:
+    """What one judge came to on what was held out."""
+
+    data: str
+    held_out: str
+    question: str
+    cases: int
+    judge: str
+    figure: str
+    value: float
+    spread: float
+
+
+JUDGES = ("contention", "xgboost")
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of which data, with what held out."""
+
+    data: str
+    held_out: str
+    told: str
+
+    def row(self, judge: str, folds: Sequence[Errors]) -> TransferRow:
+        means, every = [float(fold.mean()) for fold in folds], np.concatenate(folds)
+        about = (self.data, self.held_out, self.told, len(every), judge, "mean error")
+        return TransferRow(*about, float(every.mean()), float(np.std(means)))
+
+
+SEEDS, CAMPAIGN_FOLDS = 5, 5
+
+
+def campaigns(shared: Path, seed: int) -> Iterator[TransferRow]:
+    """Hold out campaigns of spec-corun, then pairs and programs within the first of them."""
+    table = table_of(spec_corun.read(shared / "spec-corun"))
+    question = Question("spec-corun", "campaigns", "impact of all pairs")
+    machine_names = table.frame["machine"].to_numpy(np.str_)
+    names = np.unique(machine_names).tolist()
+    folds = [(np.flatnonzero(machine_names != name), np.flatnonzero(machine_names == name)) for name in names]
+    for judge in JUDGES:
+        recipes = [recipe_of(table, judge, seed + more) for more in range(SEEDS)]
+        yield question.row(judge, [errors_of(table, recipe, *fold) for recipe in recipes for fold in folds])
+    for name in names:
+        yield from within(table, name, seed)
+
+
+def within(table: ImpactTable, campaign: str, seed: int) -> Iterator[TransferRow]:
+    """Hold out pairs and programs of one campaign."""
+    own = ImpactTable(table.frame[table.frame["machine"] == campaign].reset_index(drop=True), table.digest)
+    for held_out, design in (("pairs", "pairs"), ("programs", "tasks")):
+        question = Question("spec-corun", held_out, f"impact in {campaign}")
+        for judge in JUDGES:
+            errors = [
+                errors_of(own, recipe_of(own, judge, seed + more), *fold)
+                for more in range(SEEDS)
+                for fold in DESIGNS[design].divide(own.frame, CAMPAIGN_FOLDS, seed + more)
+            ]
+            yield question.row(judge, errors)
+
+
+#: Of whole causes, two each.
+CAUSE_FOLDS = 5
+#: Of which that is asked which ranks best inside the training part.
+MODELS = ("logistic", "svm", "knn", "random-forest", "xgboost")
+FIGURES = ("balanced_accuracy", "false_positive_rate", "average_precision")
+EVEN = 0.5
+
+
+def causes(shared: Path, seed: int) -> Iterator[TransferRow]:
+    """Yield what ours, a plain XGBoost and a plain forest come to on DBSherlock's causes."""
+    from sklearn.ensemble import RandomForestClassifier
+    from xgboost import XGBClassifier
+
+    tables = read(shared / "dbsherlock").without_flaws(Problems())
+    examples = MatrixExamples.of(tables, decide(tables, Matrices().checks.missing), "")
+    parts = parts_of_causes(examples, CAUSE_FOLDS, seed)
+    truth = examples.pairs.set_index("pair_id")["abnormal"]
+    judges = {
+        "ours": partial(_by_engine, seed),
+        "plain XGBoost": partial(_plain, XGBClassifier(random_state=seed, n_jobs=1)),
+        "plain forest": partial(_plain, RandomForestClassifier(random_state=seed)),
+    }
+    for judge, judged_part in judges.items():
+        told = [judged_part(part) for part in parts]
+        folds = [_scored(one, truth) for one in told]
+        whole = _scored(pd.concat(told), truth)
+        for figure in FIGURES:
+            each = [getattr(fold, figure) for fold in folds]
+            # every fold has a scale of probabilities of its own
+            value = float(np.mean(each)) if figure == "average_precision" else getattr(whole, figure)
+            words = figure.replace("_", " ").replace("false positive rate", "false alarms")
+            about = ("dbsherlock", "whole causes", "normal or abnormal", len(examples.pairs))
+            yield TransferRow(*about, judge, words, float(value), float(np.std(each)))
+
+
+def _by_engine(seed: int, part: FoldPart) -> pd.DataFrame:
+    how = Matrices()
+    alarms = Alarms(how.decide.false_alarms or EVEN, how.decide.confidence)
+    engines = [
+        Engine(FULL, model, how.evaluate.trials, seed, alarms=alarms).fit(part.train) for model in MODELS
+    ]
+    judged = max(engines, key=lambda engine: engine.found.ranking).judged(part.test)
+    return judged.assign(judged=judged["abnormal"])
+
+
+def _plain(classifier: Any, part: FoldPart) -> pd.DataFrame:
+    """Return what is said by a classifier as it comes, of the medians of both sides and their difference."""
+    train = pruned(part.train)
+    (x, pairs), (asked, names) = _medians(train, train.raw), _medians(part.test, train.raw)
+    y = train.runs.groupby("pair_id")["abnormal"].any().reindex(pairs).astype(int)
+    told = classifier.fit(x, y).predict_proba(asked)[:, 1]
+    return pd.DataFrame({"pair_id": names, "probability": told, "judged": told >= EVEN})
+
+
+def _medians(tables: MatrixTables, metrics: Sequence[str]) -> tuple[NDArray[np.float64], pd.Index]:
+    sides = tables.runs.groupby(["pair_id", "side"])[list(metrics)].median().unstack("side")
+    before, after = (sides.xs(side, axis="columns", level="side").to_numpy(np.float64) for side in SIDES)
+    return np.hstack([before, after, after - before]), sides.index
+
+
+def _scored(told: pd.DataFrame, truth: pd.Series) -> Scores:
+    failed = truth.loc[told["pair_id"]].to_numpy(bool)
+    return scores(failed, told["judged"].to_numpy(bool), told["probability"].to_numpy(np.float64))
+
+
+FORECASTS = {"ensemble": "ours", "forest": "plain forest"}
+
+
+def cpus(shared: Path, seed: int) -> Iterator[TransferRow]:
+    """Yield the median error of each judge on each application; all have the same folds of CPU models."""
+    found = fingerprint_table("sparecores", shared)
+    for application in REFERENCE:
+        measured = found.measured(application).by_machine()
+        task = Forecast(measured, tuple(FORECASTS), Profiling().confidence, "xgboost", seed)
+        predictions = forecast(task)
+        whole = by_application(predictions, 0.1).set_index("entry")["median_error"]
+        for entry, judge in FORECASTS.items():
+            folds = predictions[predictions["entry"] == entry].groupby("fold")
+            spread = folds.apply(lambda rows: by_application(rows, 0.1)["median_error"].item()).std(ddof=0)
+            about = ("sparecores", "whole CPU models", application, len(measured.y), judge, "median error")
+            yield TransferRow(*about, float(whole[entry]), float(spread))
+
+
+#: Co-runs on each new device that training sees.
+SHOTS = (0, 5, 20)
+#: Co-runs of other devices that are learned from, drawn at random: what is asked is the device, not how many.
+LEARNED = 2500
+DEVICE_FOLDS = 3
+
+
+@dataclass(frozen=True)
+class Divided:
+    """Rows of a fold."""
+
+    train: Rows
+    test: Rows
+    shots: Rows
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame, train: Rows, held: Rows, generator: np.random.Generator) -> Divided:
+        """Draw what is learned from."""
+        mixed = pd.Series(generator.permutation(held))
+        turns = mixed.groupby(frame["device"].to_numpy()[mixed]).cumcount()
+        known = (turns < SHOTS[-1]).to_numpy()
+        order = np.argsort(turns[known].to_numpy(), kind="stable")
+        drawn = generator.permutation(train)[:LEARNED]
+        return cls(np.sort(drawn), np.sort(mixed[~known].to_numpy()), mixed[known].to_numpy()[order])
+
+    def learned(self, shots: int) -> Rows:
+        """Return training rows with so many of each new device."""
+        devices = len(self.shots) // SHOTS[-1]
+        return np.concatenate([self.train, self.shots[: shots * devices]])
+
+
+def devices(shared: Path, seed: int) -> Iterator[TransferRow]:
+    """Hold out devices of pitot; see `benchmarks.transfer`."""
+    table = table_of(of_engines(pitot.read(shared / "pitot"), AHEAD_OF_TIME))
+    frame, generator = table.frame, np.random.default_rng(seed)
+    folds = [
+        Divided.of(frame, train, held, generator)
+        for train, held in DESIGNS["machines"].divide(frame, DEVICE_FOLDS, seed)
+    ]
+    for shots in SHOTS:
+        for judge in JUDGES:
+            recipe = recipe_of(table, judge, seed)
+            errors = [errors_of(table, recipe, fold.learned(shots), fold.test) for fold in folds]
+            question = Question("pitot", "devices", f"impact, {shots} co-runs of each known")
+            yield question.row(judge, errors)
+
+
+COMMAND = "uv run python -m benchmarks.transfer ../shared/data"
+QUESTIONS = {"causes": causes, "devices": devices, "campaigns": campaigns, "cpus": cpus}
+NOTES = (
+    "What is held out was never seen in training, nor while anything was chosen or tuned.",
+    "The plain judge learned from the same rows, on the same folds.",
+    "Spread: standard deviation over the folds.",
+)
+
+
+def answered(question: str, shared: Path, seed: int) -> tuple[str, list[TransferRow], str]:
+    """Return a question, its rows, each also written to stderr, and the error that ended it, if any."""
+    rows: list[TransferRow] = []
+    try:
+        for row in QUESTIONS[question](shared, seed):
+            sys.stderr.write(f"{' | '.join(cells(row))}\n")
+            rows.append(row)
+    except Exception as failure:  # noqa: BLE001 - the others' rows took minutes, too
+        return question, rows, f"{type(failure).__name__}: {failure}"
+    return question, rows, ""
+
+
+def cells(row: TransferRow) -> list[str]:
+    return [f"{value:.4f}" if isinstance(value, float) else str(value) for value in astuple(row)]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Publish the table if every question was answered, else print its rows; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("shared", type=Path, help="where the public data sets lie")
+    parser.add_argument("--only", choices=QUESTIONS, nargs="+", default=list(QUESTIONS))
+    parser.add_argument("--seed", type=int, default=SEED)
+    options = parser.parse_args(arguments)
+    answers = (answered(question, options.shared, options.seed) for question in options.only)
+    found = [*watched(answers, len(options.only), "transfer")]
+    failed = [(question, rows, failure) for question, rows, failure in found if failure]
+    whole = Table(
+        "Trained on some, asked about others",
+        COMMAND,
+        dict.fromkeys((field.name.replace("_", " ") for field in fields(TransferRow)), ""),
+        [cells(row) for _, rows, _ in found for row in rows],
+        [f"Seed {options.seed}.", *NOTES, machine()],
+    )
+    if failed or options.only != list(QUESTIONS):
+        print(whole.markdown())
+    else:
+        whole.publish("transfer")
+    for question, rows, failure in failed:
+        sys.stderr.write(f"{question} failed after {len(rows)} rows: {failure}\n")
+    return int(bool(failed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,1 +1,0 @@
-"""The shipped models on measurements of others."""
