@@ -18,8 +18,8 @@ from rich.progress import track
 
 from benchmarks.table import SEED, Table, publish
 from data.comparisons.pair import paired_runs
-from data.comparisons.reading import Builder, Series
 from data.comparisons.sides import Floats, Sides
+from data.comparisons.tables import Builder, Series
 from features.comparisons.between_run_variation import ASSUMED
 from serving.comparisons.compare.weighing import weigh
 from serving.comparisons.model import Judge, load

@@ -25,9 +25,7 @@ from serving.matrices.body import answer_matrices
 from serving.matrices.judge import judge
 from serving.matrices.schemas import MatricesRequest, Matrix, Pair
 from serving.models import ModelRef, Served
-from training.matrices.engine.engine import FULL, Engine, Odds
-from training.matrices.engine.drivers import Odds, drivers
-from training.matrices.engine.engine import FULL, Engine, FittedEngine
+from training.matrices.engine.engine import FULL, Engine, FittedEngine, Odds, drivers
 from training.matrices.engine.stored import EngineRecipe, TrainedEngine
 from training.matrices.fitting import FoldPart, MatrixExamples, dealt, parts
 from training.matrices.schemes import Cell

@@ -29,8 +29,8 @@ from data.parallel import Compute, side_by_side
 from data.params import Ingest
 from features.fingerprints.matrix import KEYS, FingerprintTable, Measured, featurize
 from training.fingerprints.differences import adjusted, difference, exchanged
-from training.fingerprints.forecasts import Forecast, by_application, forecast
 from training.fingerprints.importance import Boosting, car_scores, seed_shares
+from training.fingerprints.prediction import Forecast, by_application, forecast
 from training.fingerprints.profiles import Profile, overlap, profile, resamples, shares_of, top, units
 
 JOBS = 2

@@ -23,8 +23,8 @@ from rich.progress import track
 from benchmarks.synthetic_matrices import GROUPS, RAW, generate
 from benchmarks.table import SEED, Table, busy, clocked, load, publish
 from data.parallel import Compute
+from training.matrices.chunks import LargeRecipe
 from training.matrices.engine.engine import LARGE
-from training.matrices.pieces.fit import LargeRecipe
 from training.matrices.schemes import Cell
 
 MODEL, TRIALS, MISSING = "logistic", 6, 0.5

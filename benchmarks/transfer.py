@@ -35,12 +35,11 @@ from data.tables.problems import Problems
 from training.corun.estimators.fitting import ImpactTable
 from training.corun.splits import DESIGNS
 from training.evaluation.metrics import Scores, scores
-from training.fingerprints.forecasts import Forecast, by_application, forecast
+from training.fingerprints.prediction import Forecast, by_application, forecast
 from training.matrices.engine.engine import FULL, Engine
 from training.matrices.engine.judges import Alarms
 from training.matrices.engine.shape import pruned
-from training.matrices.examples import MatrixExamples
-from training.matrices.fitting import FoldPart, parts_of_causes
+from training.matrices.fitting import FoldPart, MatrixExamples, parts_of_causes
 
 
 @dataclass(frozen=True)

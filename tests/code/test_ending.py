@@ -11,11 +11,10 @@ import anyio
 import httpx
 import pytest
 
-from data.comparisons.labels.store.database import Place
-from data.stage import EXTRAS
+from data.comparisons.labels.database import Place
 from data.errors import InputError
 from data.parallel import Compute, side_by_side
-from data.stage import guard
+from data.stage import EXTRAS, guard
 from data.stage import run as run_stage
 from serving import report
 from serving.cli import run

@@ -13,9 +13,7 @@ from tests.matrix_pairs import pairs
 from training.matrices.chunks import LargeRecipe
 from training.matrices.engine.engine import LARGE
 from training.matrices.engine.stored import EngineRecipe, TrainedEngine
-from training.matrices.examples import MatrixExamples
 from training.matrices.fitting import MatrixExamples
-from training.matrices.pieces.fit import LargeRecipe
 from training.matrices.schemes import Cell
 
 SEED, MISSING, TRIALS = 7, 0.5, 3
