@@ -145,7 +145,6 @@ def of_results(results: pd.DataFrame, source: str) -> Iterator[TimelineRun]:
 def _samples_and_summaries(
     values: Floats, stats: Sequence[str | None], begins: Ints
 ) -> tuple[Ints, Floats, Floats]:
-    """Return lengths, samples and five numbers of series that begin at these rows."""
     raw = np.array([stat is None for stat in stats], bool)
     owner = np.zeros(len(values), np.int64)
     owner[begins[1:]] = 1

@@ -64,7 +64,6 @@ def ordered(runs: Sequence[TimelineRun]) -> tuple[list[str], str]:
 
 
 def _agrees(versions: Sequence[str], by_version: Mapping[str, Sequence[TimelineRun]]) -> bool:
-    """Tell whether the numbers of every series ascend."""
     last: dict[tuple[str, str, int], int] = {}
     for name in versions:
         for run in by_version[name]:
@@ -187,7 +186,6 @@ def _age(run: TimelineRun) -> tuple[float, tuple[tuple[int, object], ...]]:
 
 
 def _nothing(rules: RuleSet, role: Role, properties: Sequence[Mapping[str, str]]) -> InputError:
-    """Say which rule of a role it is that nothing matches."""
     for rule in rules.of(role):
         values = {one[rule.name.lower()] for one in properties if rule.name.lower() in one}
         if not rule.matching(values):
@@ -274,8 +272,6 @@ class MeasuredVersions:
 
 
 class _Cells:
-    """Every series of every run on its way into a row and a column."""
-
     def __init__(self, chosen: ChosenRuns, problems: Problems) -> None:
         self.chosen, self.problems = chosen, problems
         self.firsts: dict[tuple[str, str], tuple[str, str, str]] = {}
