@@ -97,7 +97,6 @@ class Slowdown:
 
 
 def _ranks_outside(pairs: int) -> int:
-    """Return how many Walsh averages lie outside the interval on either side."""
     ways = np.ones(1)
     for rank in range(1, pairs + 1):
         ways = np.r_[ways, np.zeros(rank)] + np.r_[np.zeros(rank), ways]

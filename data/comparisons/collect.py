@@ -120,7 +120,6 @@ def tables(suite: Suite, journal: Journal[BuildRun]) -> WithReference:
 
 
 def _orders(operation: SuiteOperation, suite: Suite, entries: Sequence[BuildRun]) -> dict[RunKey, int]:
-    """Return the orders of all complete runs; those of a change follow one another."""
     runs: dict[RunKey, list[BuildRun]] = defaultdict(list)
     for entry in entries:
         if entry.purpose == "run":
@@ -189,7 +188,6 @@ def _same(passes: Sequence[int], drawn: random.Random) -> list[tuple[tuple[int, 
 
 
 def _back(passes: Sequence[int], length: int) -> tuple[int, int]:
-    """Return the last passes, as many as are asked for or are there."""
     return passes[max(0, len(passes) - length)], passes[-1]
 
 

@@ -216,7 +216,6 @@ def matched_operations(
 def _resolved(
     text: str, sides: Sequence[Sequence[NamedOperation]], names: tuple[str, str]
 ) -> list[NamedOperation]:
-    """Return the operation of each side that an option names."""
     parts = text.split("=")
     divided = [("=".join(parts[:at]), "=".join(parts[at:])) for at in range(1, len(parts))]
     if not divided:
@@ -349,7 +348,6 @@ def in_one_unit(results: pd.DataFrame, names: tuple[str, str]) -> tuple[pd.DataF
 
 
 def _first_of_operation(results: pd.DataFrame, column: pd.Series) -> pd.Series:
-    """Return for every row what the column first says in its operation."""
     return column.groupby([results[name] for name in OPERATION]).transform("first")
 
 

@@ -196,7 +196,6 @@ def quick_reader(model: type[Part], left_out: Collection[str] = ()) -> Callable[
 
 
 def _quick_type(kind: Any, left_out: Collection[str]) -> Any:
-    """Return the type of msgspec that decodes a type of pydantic."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return _bounded(_quick_type(arguments[0], left_out), arguments[1:])
@@ -308,7 +307,6 @@ class _SampleLists:
         return len(self.values) - start
 
     def sides(self, siblings_worse: np.ndarray[Any, Any] | None) -> Sides:
-        """Return all that was added."""
         versions = np.array(self.versions, np.int64).reshape(-1, 2)
         values, orders = np.array(self.values, np.float64), versions[:, 0].repeat(versions[:, 1])
         configurations = np.array(self.configurations, np.int64).reshape(-1, 6)

@@ -383,7 +383,6 @@ def stated_of(siblings_worse: Sequence[float | None]) -> Floats | None:
 
 
 def _medians(ordered: Floats) -> Floats:
-    """Return what ``numpy.median`` does of ascending rows."""
     low, high = ordered[:, (ordered.shape[1] - 1) // 2], ordered[:, ordered.shape[1] // 2]
     # halves are exact, and their sum is no larger than the largest number
     middle = low / 2 + high / 2 if ordered.shape[1] % 2 == 0 else low
@@ -426,7 +425,6 @@ _THREADS = 1 << 20
 
 
 def _operation_keys(tables: ComparisonTables) -> tuple[Ints, Ints]:
-    """Return which (benchmark, operation, machine) every result and every comparison belongs to."""
     n_results = len(tables.results)
     key = np.zeros(n_results + len(tables.comparisons), np.int64)
     for column in OPERATION:
@@ -438,8 +436,6 @@ def _operation_keys(tables: ComparisonTables) -> tuple[Ints, Ints]:
 
 @dataclass(frozen=True)
 class _Table(Ordered):
-    """Raw samples sorted by series and order."""
-
     @classmethod
     def of(cls, results: pd.DataFrame, series: Ints) -> _Table:
         orders = results["order"].to_numpy(np.int64)
@@ -500,7 +496,6 @@ def _summaries(results: pd.DataFrame, series: Ints) -> pd.DataFrame:
 
 
 def _filled(five: Floats, given: pd.DataFrame, series: Ints, order: Ints) -> Floats:
-    """Put the given numbers where there were no samples."""
     found = given.reindex(pd.MultiIndex.from_arrays([series, order])).to_numpy(np.float64)
     return np.where(np.isnan(five), found, five)
 

@@ -96,7 +96,6 @@ class _Earlier:
         }
 
     def repeated(self, comparisons: pd.DataFrame) -> Iterator[InputError]:
-        """Yield an error for every comparison that an earlier piece has, then remember this piece's."""
         keys = {
             "identifier": pd.util.hash_array(comparisons["comparison_id"].to_numpy(object)),
             "content": pd.util.hash_pandas_object(comparisons[CONTENT], index=False).to_numpy(np.uint64),
@@ -123,7 +122,6 @@ class _Writer:
         self._last: Future[None] | None = None
 
     def write(self, frame: pd.DataFrame, source: Path) -> None:
-        """Append `frame`; `source` is what an error names."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -144,12 +142,10 @@ class _Writer:
         self.rows += len(frame)
 
     def wait(self) -> None:
-        """Return when all is written; raises what went wrong with it."""
         if self._last is not None:
             self._last.result()
 
     def close(self) -> None:
-        """Finish the file."""
         if self._parquet is not None:
             self._parquet.close()
 

@@ -65,7 +65,6 @@ MAX_ORDER = 2**31 - 2
 
 
 def _order(column: str, *, gaps: bool = False) -> Rule:
-    """Return the rule of an order of versions."""
     bound = lambda found: found.between(-MAX_ORDER, MAX_ORDER)  # noqa: E731
     return Rule(column, f"between {-MAX_ORDER} and {MAX_ORDER}", bound, gaps)
 

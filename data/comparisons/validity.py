@@ -98,7 +98,6 @@ def error(reason: str, comparison: Any) -> InputError:
 
 
 def _any(samples: Samples, wrong: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Mark the lists that hold a value that is `wrong`."""
     counted = np.r_[0, np.cumsum(wrong)]
     return counted[samples.stops] > counted[samples.starts]
 
@@ -147,5 +146,4 @@ def _note(
 
 
 def _at(threads: list[int], configurations: int) -> str:
-    """Name the numbers of threads, unless they are all that the comparison has."""
     return "" if len(threads) == configurations else f"threads {', '.join(map(str, threads))}: "

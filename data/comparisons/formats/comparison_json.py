@@ -137,7 +137,6 @@ def _require_once(comparison: Comparison, name: str, place: str, taken: Taken) -
 
 
 def _add(comparison: Comparison, source: str, taken: Taken, builder: Builder) -> None:
-    """Put one comparison into the tables."""
     identifier, benchmark, operation = comparison.comparison_id, comparison.benchmark, comparison.operation
     machine = taken.machine(benchmark, operation, comparison.machine)
     configurations = comparison.configurations
@@ -235,7 +234,6 @@ def _expected(what: str, loc: tuple[int | str, ...], value: object) -> str:
 
 
 def _quoted(value: object) -> str:
-    """Return a value as JSON has it, short enough for one line."""
     if isinstance(value, list | dict):
         return "[...]" if isinstance(value, list) else "{...}"
     text = json.dumps(value) if not isinstance(value, int) or abs(value) < 1 << _QUOTED else "a huge number"

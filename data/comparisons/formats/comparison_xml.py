@@ -51,7 +51,7 @@ _PARTS = {COMPARISON, LABEL, "result", *VERSIONS, "samples"}
 _ORDER = re.compile(r"-?[0-9]{1,18}")
 
 
-class ReportNames:
+class _ReportNames:
     """What the reports of one run of reading are called: their UUIDs, or the file's name."""
 
     def __init__(self) -> None:
@@ -155,12 +155,10 @@ class _Comparison:
 
 @dataclass(frozen=True)
 class _ReadingRun:
-    """What the documents of one run of reading share."""
-
     builder: Builder
     problems: Problems
     better: str | None
-    names: ReportNames = field(default_factory=ReportNames)
+    names: _ReportNames = field(default_factory=_ReportNames)
     taken: Taken = field(default_factory=Taken)
 
 
@@ -175,7 +173,6 @@ class _Reader:
         self.side: _Side | None = None
 
     def comparisons(self) -> Iterator[None]:
-        """Yield after each comparison."""
         root, found = None, False
         for opened, element in self.walk:
             root = root or str(element.tag)
@@ -242,7 +239,6 @@ class _Reader:
         return _Comparison(key, benchmark, operation, unit, better, status, worse, self.walk.line)
 
     def _share(self, element: Element, name: str, place: str) -> float | None:
-        """Return an attribute that may be missing, and else is a number from 0 to 1."""
         if name not in element.attrib:
             return None
         value = self.walk.number(element, name, place)
@@ -379,14 +375,13 @@ class _Places:
 
     def __init__(self, document: Document, verdicts: Mapping[str, str], otherwise: str | None) -> None:
         self._document, self._verdicts, self._otherwise = document, verdicts, otherwise
-        self._names, self._report, self._seen = ReportNames(), "", set[str]()
+        self._names, self._report, self._seen = _ReportNames(), "", set[str]()
         self._open: list[str] = []
         self._began = 0
         self.found: list[_Place] = []
         self.earlier: list[tuple[int, int]] = []
 
     def look(self, content: bytes) -> None:
-        """Walk over the document."""
         walk = Walk(self._document)
         for opened, element in walk:
             if opened:
@@ -420,7 +415,6 @@ class _Places:
 def _edits(
     content: bytes, place: _Place, written: Mapping[str, bytes] | None
 ) -> Iterator[tuple[int, int, bytes]]:
-    """Yield what becomes of a start tag, and what is put behind it."""
     tag = _begins(content, place.offset)
     yield place.offset, tag.named, _filled(content[place.offset : tag.named], place.verdict)
     told = (written or {}).get(place.key)

@@ -69,7 +69,7 @@ IS_TIME = re.compile(r"(^|_)(time|seconds|secs?|ms)$")
 
 
 @dataclass
-class RunConfiguration:
+class _RunConfiguration:
     """The measurements of one number of threads: samples, or a summary of them."""
 
     threads: int
@@ -79,7 +79,7 @@ class RunConfiguration:
 
 
 @dataclass
-class RunOperation:
+class _RunOperation:
     """One operation of a run, by threads."""
 
     name: str
@@ -87,7 +87,7 @@ class RunOperation:
     element: Element
     metric: str = ""
     better: str = ""
-    configurations: dict[int, RunConfiguration] = field(default_factory=dict)
+    configurations: dict[int, _RunConfiguration] = field(default_factory=dict)
 
     @property
     def place(self) -> str:
@@ -106,7 +106,7 @@ class ResultRun:
     tree: WholeDocument
     path: Path
     properties: Mapping[str, str]
-    operations: dict[str, RunOperation]
+    operations: dict[str, _RunOperation]
     broken: frozenset[str]
 
     @cached_property
@@ -120,7 +120,7 @@ class ResultRun:
         elements = [one.element for one in self.operations.values()]
         return dict(zip(self.operations, self.tree.lines(elements), strict=True))
 
-    def benchmark(self, operation: RunOperation) -> str:
+    def benchmark(self, operation: _RunOperation) -> str:
         """Return what an operation belongs to."""
         return self.settings.benchmark or operation.suite
 
@@ -148,11 +148,10 @@ class _RunReader:
         self.path, self.problems, self.measure, self.times = path, problems, measure, times
         self.tree = WholeDocument(Document.of_path(path))
         self.properties: dict[str, str] = {}
-        self.operations: dict[str, RunOperation] = {}
+        self.operations: dict[str, _RunOperation] = {}
         self.broken: set[str] = set()
 
     def read(self) -> None:
-        """Collect settings and operations."""
         root = self.tree.root
         if root.tag != RUN_TAG:
             raise self.tree.error(f"<{root.tag}> is no benchmark run; expected <{RUN_TAG}>")
@@ -175,7 +174,7 @@ class _RunReader:
 
     def _operation(self, suite: str, element: Element) -> None:
         name = self._at(element).text(element, "benchmark_name")
-        operation = RunOperation(name, suite, element)
+        operation = _RunOperation(name, suite, element)
         if name in self.operations or name in self.broken:
             self._forget(name)
             raise self.tree.error(f"<{element.tag}> stands twice", operation.place)
@@ -194,17 +193,17 @@ class _RunReader:
         self.tree.here = element
         return self.tree
 
-    def _configurations(self, operation: RunOperation, element: Element) -> None:
+    def _configurations(self, operation: _RunOperation, element: Element) -> None:
         for one in element.iter("threads"):
             self._configuration(operation, one)
         if not operation.configurations:
             raise self._at(element).error("has no <threads>", operation.place)
 
-    def _configuration(self, operation: RunOperation, element: Element) -> None:
+    def _configuration(self, operation: _RunOperation, element: Element) -> None:
         threads = self._at(element).whole(element, "number", operation.place)
         if threads in operation.configurations:
             raise self.tree.error(f'<threads number="{threads}"> stands twice', operation.place)
-        here = operation.configurations[threads] = RunConfiguration(threads)
+        here = operation.configurations[threads] = _RunConfiguration(threads)
         self._samples(operation, here, list(element.iter("result")))
         for one in () if here.samples else list(element.iter())[1:]:
             if "median" in one.attrib:
@@ -214,7 +213,7 @@ class _RunReader:
                 f'<threads number="{threads}"> holds no measurement', operation.place
             )
 
-    def _samples(self, operation: RunOperation, here: RunConfiguration, results: Sequence[Element]) -> None:
+    def _samples(self, operation: _RunOperation, here: _RunConfiguration, results: Sequence[Element]) -> None:
         if results and not operation.metric:
             self._decide(operation, self._metric(operation, results[0]))
         place = f'{operation.place} threads="{here.threads}"'
@@ -234,7 +233,7 @@ class _RunReader:
                 return [self.tree.each([one], name, place)[0] if name else math.nan for one, name in each]
         return [math.nan] * len(results)
 
-    def _summary(self, operation: RunOperation, here: RunConfiguration, element: Element) -> None:
+    def _summary(self, operation: _RunOperation, here: _RunConfiguration, element: Element) -> None:
         tag = str(element.tag)
         if not operation.metric:
             wanted = not IS_TIME.search(tag) if self.measure.metric is None else tag == self.measure.metric
@@ -245,8 +244,7 @@ class _RunReader:
             place = f'{operation.place} threads="{here.threads}" {tag}'
             here.summary = numbers(self._at(element), element, place)
 
-    def _metric(self, operation: RunOperation, element: Element) -> str:
-        """Choose what the samples of an operation are."""
+    def _metric(self, operation: _RunOperation, element: Element) -> str:
         if self.measure.metric is not None:
             return self.measure.metric
         names = list(map(str, element.attrib))
@@ -256,7 +254,7 @@ class _RunReader:
             raise self._at(element).error(f"<result> holds no measurement; found {names}", operation.place)
         return chosen[0]
 
-    def _decide(self, operation: RunOperation, metric: str) -> None:
+    def _decide(self, operation: _RunOperation, metric: str) -> None:
         operation.metric = metric
         if IS_TIME.search(metric):
             operation.better = "lower"
@@ -306,7 +304,6 @@ class _Versions:
         self.identifiers: set[str] = set()
 
     def add(self, run: ResultRun) -> None:
-        """Add the results of a run, and its comparisons with the run before."""
         if self.last is not None:
             _same_machine(self.last, run)
         self.order += 1
@@ -316,7 +313,7 @@ class _Versions:
             self._compare(self.last, run)
         self.last = run
 
-    def _results(self, run: ResultRun, operation: RunOperation) -> None:
+    def _results(self, run: ResultRun, operation: _RunOperation) -> None:
         benchmark, name = run.benchmark(operation), operation.name
         machine = run.settings.machine or UNKNOWN
         version = run.settings.version or run.path.stem
@@ -341,7 +338,7 @@ class _Versions:
             except InputError as error:
                 self.problems.add(error)
 
-    def _comparison(self, target: ResultRun, key: str, operation: RunOperation) -> None:
+    def _comparison(self, target: ResultRun, key: str, operation: _RunOperation) -> None:
         self.identifiers.add(key)
         benchmark, machine = target.benchmark(operation), target.settings.machine or UNKNOWN
         later = self.newest if self.newest > self.order else None
@@ -357,7 +354,7 @@ def _same_machine(baseline: ResultRun, target: ResultRun) -> None:
         raise InputError(f"was measured {there}, but {baseline.path} {here}", file=target.path)
 
 
-def _in_both(baseline: ResultRun, target: ResultRun, name: str) -> RunOperation:
+def _in_both(baseline: ResultRun, target: ResultRun, name: str) -> _RunOperation:
     """Return the target's operation; InputError if the baseline's is not the like of it."""
     place = f'operation "{name}"'
     for run, other in ((baseline, target), (target, baseline)):

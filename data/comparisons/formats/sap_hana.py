@@ -101,12 +101,10 @@ def _agreed(marks: list[ChangePoint], rules: LabelRules) -> Iterator[tuple[int, 
 
 
 def _strength(group: list[ChangePoint]) -> tuple[int, int]:
-    """Many people first, then those who lie close together."""
     return len({mark.annotator for mark in group}), group[0].version - group[-1].version
 
 
 def _lookers(spans: list[Span], version: int, rules: LabelRules) -> tuple[str, ...]:
-    """Return who looked at both windows around `version`."""
     first, stop = version - rules.versions_before, version + rules.versions_after
     return _names(
         {name for span in spans if span.first <= first and stop <= span.stop for name in span.annotators}
@@ -162,12 +160,10 @@ class _Series:
 
     @property
     def common(self) -> Series:
-        """What all its results have in common."""
         named = (f"{BENCHMARK}/{self.name}", self.category, BENCHMARK, self.name, MACHINE, self.unit)
         return Series(*named, "higher" if THROUGHPUT.fullmatch(self.unit) else "lower", 1)
 
     def worsened(self, first: int, at: int, stop: int) -> bool:
-        """Tell whether the median of the raw values got worse from ``first:at`` to ``at:stop``."""
         spans = (slice(self.starts[one], self.starts[end]) for one, end in ((first, at), (at, stop)))
         before, after = (np.median(self.samples[span]) for span in spans)
         return bool(after > before if self.common.better == "lower" else after < before)
@@ -252,7 +248,6 @@ def _read_series(file: Path) -> _Series:
 
 
 def _read(file: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Read times, versions and values; look at them one by one only if they cannot be read at once."""
     from pyarrow import csv
 
     kept = csv.ConvertOptions(
@@ -332,7 +327,6 @@ def _add(series: _Series, boundary: Boundary, rules: LabelRules, builder: Builde
 
 
 def _tables(series: list[_Series], builder: Builder) -> ComparisonTables:
-    """Put the raw values of `series` beside the comparisons in `builder`."""
     tables = builder.take()
     if not series:
         return tables

@@ -85,7 +85,6 @@ def agreed(labels: pd.DataFrame) -> pd.Series:
 
 
 def _last_votes(votes: pd.DataFrame) -> pd.DataFrame:
-    """Return the last row of each ``person`` on each comparison."""
     ordered = votes.sort_values("labelled_at", kind="stable", na_position="first")
     return ordered.drop_duplicates(["comparison_id", "person"], keep="last").sort_index()
 
@@ -98,7 +97,6 @@ def _alone(labels: pd.DataFrame) -> pd.Series:
 
 
 def _voters(labels: pd.DataFrame) -> pd.Series:
-    """Name who votes with each label; missing where the label is nobody's in particular."""
     strangers = pd.Series([f"somebody {row}" for row in range(len(labels))], labels.index, dtype="str")
     named = labels["annotator"].fillna(labels["labelled_by"]).fillna(strangers)
     return named.mask(_alone(labels))
@@ -160,7 +158,6 @@ def _maximised(votes: Votes, posterior: Floats, prior: Prior) -> Reliability:
 
 
 def _share(votes: Votes, weight: Floats, right: NDArray[np.bool_], prior: Prior) -> Floats:
-    """Return by person the weighted share of votes that are right."""
     n = len(votes.people)
     hits = np.bincount(votes.person, weight * right, minlength=n) + prior.right
     all_of_them = np.bincount(votes.person, weight, minlength=n) + prior.right + prior.wrong
@@ -262,6 +259,5 @@ def disagreements(labels: pd.DataFrame, status: pd.Series) -> pd.DataFrame:
 
 
 def _names(votes: Votes, chosen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> pd.Series:
-    """Return who gave the chosen votes, by comparison."""
     who = pd.Series(votes.people[votes.person[chosen]], votes.comparisons[votes.comparison[chosen]])
     return who.groupby(level=0).agg(", ".join)

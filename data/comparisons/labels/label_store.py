@@ -359,12 +359,10 @@ class LabelStore:
 
     @property
     def _is_empty(self) -> bool:
-        """Whether there is no database yet."""
         return self.place.file is not None and not self.place.file.exists()
 
     @contextmanager
     def _asked(self, *, writes: bool = False) -> Iterator[Connection]:
-        """Give a connection in a transaction, which is committed at the end of the block."""
         try:
             self._ready()
             with (
@@ -386,13 +384,11 @@ class LabelStore:
 
 
 def _said(exc: SQLAlchemyError) -> str:
-    """Return the first line of what a database said; neither a statement nor its values."""
     own = exc.orig if isinstance(exc, DBAPIError) else exc
     return next(iter(str(own).strip().splitlines()), "") or type(own).__name__
 
 
 def _known(connection: Connection, labels: Iterable[GivenLabel]) -> set[str]:
-    """Return the keys that are taken."""
     return {*connection.scalars(select(LABELS.c.key).where(LABELS.c.key.in_({one.key for one in labels})))}
 
 
@@ -405,7 +401,6 @@ def _inserted(connection: Connection, rows: list[dict[str, Any]]) -> set[str]:
 
 
 def _histories(connection: Connection, comparisons: Collection[str]) -> dict[str, list[KeptLabel]]:
-    """Return all labels of comparisons, the oldest first."""
     found: dict[str, list[KeptLabel]] = {one: [] for one in comparisons}
     for row in connection.execute(select(LABELS).where(LABELS.c.comparison_id.in_(comparisons))):
         found[row.comparison_id].append(KeptLabel(*row))
@@ -413,7 +408,6 @@ def _histories(connection: Connection, comparisons: Collection[str]) -> dict[str
 
 
 def _first(labels: Iterable[GivenLabel]) -> list[GivenLabel]:
-    """Return of labels with one key the first."""
     found: dict[str, GivenLabel] = {}
     for one in labels:
         found.setdefault(one.key, one)
@@ -421,7 +415,6 @@ def _first(labels: Iterable[GivenLabel]) -> list[GivenLabel]:
 
 
 def _lately(connection: Connection, people: Collection[str], since: datetime) -> dict[str, Lately]:
-    """Return how many labels each person gave since then, and when the last one."""
     by, at = LABELS.c.labelled_by, LABELS.c.labelled_at
     counted = select(by, func.count(), func.max(at)).where(by.in_(people), at > since).group_by(by)
     found = {person: Lately(many, last) for person, many, last in connection.execute(counted)}

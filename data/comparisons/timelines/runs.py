@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
@@ -144,7 +145,6 @@ def of_results(results: pd.DataFrame, source: str) -> Iterator[TimelineRun]:
 def _samples_and_summaries(
     values: Floats, stats: Sequence[str | None], begins: Ints
 ) -> tuple[Ints, Floats, Floats]:
-    """Return lengths, samples and five numbers of series that begin at these rows."""
     raw = np.array([stat is None for stat in stats], bool)
     owner = np.zeros(len(values), np.int64)
     owner[begins[1:]] = 1
@@ -180,24 +180,17 @@ def _moment(properties: Mapping[str, str], source: str, problems: Problems) -> d
 
 
 def _measured(run: ResultRun) -> tuple[tuple[RunSeries, ...], Ints, Floats, Floats]:
-    series, lengths, values, summaries = (
-        list[RunSeries](),
-        list[int](),
-        list[float](),
-        dict[int, list[float]](),
-    )
+    series: list[RunSeries] = []
+    lengths, values, five = array("q"), array("d"), array("d")
     for one in run.operations.values():
-        common = run.benchmark(one), one.name, one.metric, one.better
         for threads, found in one.configurations.items():
-            if not found.samples:
-                summaries[len(series)] = [found.summary.get(name, np.nan) for name in FIVE_NUMBERS]
-            series.append(RunSeries(*common, threads))
+            series.append(RunSeries(run.benchmark(one), one.name, one.metric, one.better, threads))
             lengths.append(len(found.samples))
-            values += found.samples
-    five = np.full((len(series), len(FIVE_NUMBERS)), np.nan)
-    if summaries:
-        five[list(summaries)] = list(summaries.values())
-    return tuple(series), np.array(lengths, np.int64), np.array(values, np.float64), five
+            values.extend(found.samples)
+            summary = {} if found.samples else found.summary
+            five.extend(summary.get(name, np.nan) for name in FIVE_NUMBERS)
+    shaped = np.array(five, np.float64).reshape(-1, len(FIVE_NUMBERS))
+    return tuple(series), np.array(lengths, np.int64), np.array(values, np.float64), shaped
 
 
 #: Files that a process reads at once.
@@ -206,69 +199,41 @@ _TOGETHER = 4
 _FEW = 8
 
 
-class ResultPlace(NamedTuple):
-    """Where a result may be."""
+Kind = Literal["xml", "json", "tables"]
+_KINDS: Mapping[str, Kind] = {".xml": "xml", ".json": "json"}
 
-    kind: Literal["xml", "json", "tables"]
+
+class ResultPlace(NamedTuple):
+    """A place that may hold a result."""
+
+    kind: Kind
     path: Path
     source: str
 
 
-@dataclass
-class Folder:
-    """Places below a folder that may hold results; symbolic links are counted and not followed."""
-
-    places: list[ResultPlace] = field(default_factory=list)
-    links: int = 0
-
-    @classmethod
-    def of(cls, root: Path) -> Folder:
-        """Look through a folder and all below it, in the order of names; InputError if it is no folder."""
-        if not root.is_dir():
-            raise InputError(
-                "is no directory of results" if root.exists() else "no such directory", file=root
-            )
-        found = cls()
-        for where, below, files in os.walk(root):
-            here = Path(where)
-            below.sort()
-            links = [name for name in (*below, *files) if (here / name).is_symlink()]
-            found.links += len(links)
-            found._take(root, here, sorted(set(files) - set(links)))
-        return found
-
-    def _take(self, root: Path, here: Path, files: Sequence[str]) -> None:
-        if "results.parquet" in files:
-            self.places.append(ResultPlace("tables", here, _below(root, here)))
-        for name in files:
-            path = here / name
-            kind = _kind(path)
-            if kind is not None and path.is_file():
-                self.places.append(ResultPlace(kind, path, _below(root, path)))
-
-
-def _below(root: Path, path: Path) -> str:
-    return path.relative_to(root).as_posix()
-
-
-def _kind(path: Path) -> Literal["xml", "json"] | None:
-    if path.name.endswith(BESIDE) or result_xml.is_settings(path):
-        return None
-    return {".xml": "xml", ".json": "json"}.get(path.suffix.lower())  # type: ignore[return-value] # mypy takes str
-
-
-class FoundRuns(NamedTuple):
-    """What reading one place gave."""
-
-    runs: tuple[TimelineRun, ...]
-    skipped: tuple[InputError, ...] = ()
-    notes: tuple[str, ...] = ()
-    passed: str | None = None
+def _places_below(root: Path) -> tuple[list[ResultPlace], int]:
+    """Return the places below a folder, in the order of names, and how many symbolic links were ignored."""
+    if not root.is_dir():
+        raise InputError("is no directory of results" if root.exists() else "no such directory", file=root)
+    places, n_links = list[ResultPlace](), 0
+    for where, below, files in os.walk(root):
+        here = Path(where)
+        below.sort()
+        links = {name for name in (*below, *files) if (here / name).is_symlink()}
+        n_links += len(links)
+        if "results.parquet" in {*files} - links:
+            places.append(ResultPlace("tables", here, here.relative_to(root).as_posix()))
+        for path in (here / name for name in sorted({*files} - links)):
+            kind = _KINDS.get(path.suffix.lower())
+            is_result = not path.name.endswith(BESIDE) and not result_xml.is_settings(path)
+            if kind is not None and is_result and path.is_file():
+                places.append(ResultPlace(kind, path, path.relative_to(root).as_posix()))
+    return places, n_links
 
 
 @dataclass(frozen=True)
 class ReadRuns:
-    """All results, in the order of their places, and what was skipped or assumed to read them."""
+    """Results in the order of their places, with what was skipped or assumed to read them."""
 
     runs: tuple[TimelineRun, ...]
     skipped: tuple[InputError, ...]
@@ -299,78 +264,66 @@ def read_folder(
     InputError
         At the first error, unless `keep_going`; and if there is no result at all.
     """
-    folder = Folder.of(root)
+    places, n_links = _places_below(root)
     read_one = partial(_read_place, measure=measure, keep_going=keep_going)
-    found: list[FoundRuns] = []
-    for some in _spread(read_one, folder.places, jobs):
-        for one in some:
-            if one.skipped and not keep_going:
-                raise one.skipped[0]
+    found: list[ReadRuns] = []
+    passed: list[str] = []
+    for count, (place, one) in enumerate(zip(places, _read_all(read_one, places, jobs), strict=True), 1):
+        if one is None:
+            passed.append(place.source)
+        elif one.skipped and not keep_going:
+            raise one.skipped[0]
+        else:
             found.append(one)
         if advance is not None:
-            advance(len(found), len(folder.places))
-    runs_found = tuple(run for one in found for run in one.runs)
+            advance(count, len(places))
+    runs = tuple(run for one in found for run in one.runs)
     skipped = tuple(error for one in found for error in one.skipped)
-    if not runs_found and not skipped:
+    if not runs and not skipped:
         raise InputError("holds no result of a run (result XML, JSON or results.parquet)", file=root)
-    return ReadRuns(runs_found, skipped, tuple(_notes(folder, found)))
+    notes = [f"{n_links} symbolic links are passed over"] if n_links else []
+    if passed:
+        notes.append(f"{len(passed)} files hold no run, and are passed over, such as {passed[0]}")
+    return ReadRuns(runs, skipped, (*notes, *_once(note for one in found for note in one.notes)))
 
 
-def _spread(
-    read_one: Callable[[ResultPlace], FoundRuns], places: Sequence[ResultPlace], jobs: int
-) -> Iterator[list[FoundRuns]]:
-    """Read places, in this process or in several, in their order."""
-    parts = [places[start : start + _TOGETHER] for start in range(0, len(places), _TOGETHER)]
+def _read_all(
+    read_one: Callable[[ResultPlace], ReadRuns | None], places: Sequence[ResultPlace], jobs: int
+) -> Iterable[ReadRuns | None]:
     if jobs == 1 or len(places) < _FEW:
-        yield from ([read_one(place) for place in part] for part in parts)
-        return
+        return map(read_one, places)
     from joblib import Parallel, delayed
 
-    parallel = Parallel(n_jobs=jobs, return_as="generator", max_nbytes=None)
-    yield from parallel(delayed(_read_some)(read_one, part) for part in parts)
+    parallel = Parallel(n_jobs=jobs, batch_size=_TOGETHER, return_as="generator", max_nbytes=None)
+    found: Iterable[ReadRuns | None] = parallel(delayed(read_one)(place) for place in places)
+    return found
 
 
-def _read_some(
-    read_one: Callable[[ResultPlace], FoundRuns], places: Sequence[ResultPlace]
-) -> list[FoundRuns]:
-    return [read_one(place) for place in places]
-
-
-def _read_place(place: ResultPlace, *, measure: Measure, keep_going: bool) -> FoundRuns:
-    problems = Problems(keep_going)
+def _read_place(place: ResultPlace, *, measure: Measure, keep_going: bool) -> ReadRuns | None:
+    """Read one place; None if it holds no run."""
+    problems, (kind, path, source) = Problems(keep_going), place
     try:
         with uncollected():
-            found = _read(place, problems, measure)
+            if kind == "tables":
+                runs = tuple(of_tables(path, source, problems))
+            elif kind == "xml":
+                if formats.sniff(path) != "result-xml":
+                    return None
+                runs = (of_xml(path, source, problems, measure),)
+            else:
+                content = content_of(path)
+                if not isinstance(content, dict) or "results" not in content:
+                    return None
+                runs = tuple(of_json(path, source, problems, measure))
     except InputError as error:
-        return FoundRuns((), (*problems.skipped, error.within(place.path)))
-    if found is None:
-        return FoundRuns((), passed=place.source)
-    notes = (note.replace(str(place.path), place.source) for note in problems.notes)
-    return FoundRuns(found, tuple(problems.skipped), tuple(notes))
+        return ReadRuns((), (*problems.skipped, error.within(path)), ())
+    notes = (note.replace(str(path), source) for note in problems.notes)
+    return ReadRuns(runs, tuple(problems.skipped), tuple(notes))
 
 
-def _read(place: ResultPlace, problems: Problems, measure: Measure) -> tuple[TimelineRun, ...] | None:
-    """Read one place; None if it holds something else than a run."""
-    if place.kind == "tables":
-        return tuple(of_tables(place.path, place.source, problems))
-    if place.kind == "xml":
-        if formats.sniff(place.path) != "result-xml":
-            return None
-        return (of_xml(place.path, place.source, problems, measure),)
-    content = content_of(place.path)
-    if not isinstance(content, dict) or "results" not in content:
-        return None
-    return tuple(of_json(place.path, place.source, problems, measure))
-
-
-def _notes(folder: Folder, found: Sequence[FoundRuns]) -> Iterator[str]:
-    """Yield what was assumed, the same of many files once."""
-    if folder.links:
-        yield f"{folder.links} symbolic links are passed over"
-    passed = [one.passed for one in found if one.passed is not None]
-    if passed:
-        yield f"{len(passed)} files hold no run, and are passed over, such as {passed[0]}"
-    told = [note.partition(" ") for one in found for note in one.notes]
+def _once(notes: Iterable[str]) -> Iterator[str]:
+    """Yield notes, each with its first source; the same note on several sources once."""
+    told = [note.partition(" ") for note in notes]
     counts = Counter(what for _, _, what in told)
     first = {what: source for source, _, what in reversed(told)}
     for what, count in counts.items():

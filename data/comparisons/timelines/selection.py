@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -26,19 +28,16 @@ _BEFORE = re.compile(r"[-._~+]*(rc|alpha|beta|pre|dev)[-._]*", re.IGNORECASE)
 _LONGEST = 1_000
 _EARLIER, _END, _LETTERS, _NUMBER = range(4)
 
-ByVersion = Mapping[str, Sequence[TimelineRun]]
-
 
 def natural(version: str) -> tuple[tuple[int, Any], ...]:
     """Return a key that sorts versions naturally: 4.9 < 4.10-rc1 < 4.10 < 4.10-2."""
-    parts = _PARTS.findall(version[:_LONGEST])
-    return (*map(_part, parts), (_END, ""))
-
-
-def _part(text: str) -> tuple[int, Any]:
-    if text[0] in "0123456789":
-        return _NUMBER, int(text)
-    return (_EARLIER if _BEFORE.fullmatch(text) else _LETTERS), text
+    parts = [
+        (_NUMBER, int(text))
+        if text[0] in "0123456789"
+        else (_EARLIER if _BEFORE.fullmatch(text) else _LETTERS, text)
+        for text in _PARTS.findall(version[:_LONGEST])
+    ]
+    return (*parts, (_END, ""))
 
 
 def ordered(runs: Sequence[TimelineRun]) -> tuple[list[str], str]:
@@ -50,32 +49,21 @@ def ordered(runs: Sequence[TimelineRun]) -> tuple[list[str], str]:
     by_version: dict[str, list[TimelineRun]] = {}
     for run in runs:
         by_version.setdefault(run.version, []).append(run)
-    ways: list[tuple[str, Callable[[str], Any]]] = []
+    numbers = {
+        name: {int(order) for run in found if run.orders is not None for order in run.orders}
+        for name, found in by_version.items()
+    }
+    keys: dict[str, Callable[[str], Any]] = {}
     if all(run.measured_at is not None for run in runs):
-        ways.append(("the time of measuring", lambda name: _first_measured(by_version[name])))
-    numbers = {name: _numbers(found) for name, found in by_version.items()}
+        keys["the time of measuring"] = lambda name: min(map(attrgetter("measured_at"), by_version[name]))
     if all(len(found) == 1 for found in numbers.values()):
-        ways.append(("the numbers that the source gives them", lambda name: min(numbers[name])))
-    ways.append(("their names", natural))
-    courses = [(_sorted(by_version, key), told) for told, key in ways]
-    kept = (course for course in courses if _agrees(course[0], by_version))
-    return next(kept, courses[0])
+        keys["the numbers that the source gives them"] = lambda name: min(numbers[name])
+    keys["their names"] = natural
+    orders = [(sorted(sorted(by_version, key=natural), key=key), how) for how, key in keys.items()]
+    return next((one for one in orders if _agrees(one[0], by_version)), orders[0])
 
 
-def _sorted(versions: Iterable[str], key: Callable[[str], Any]) -> list[str]:
-    return sorted(sorted(versions, key=natural), key=key)
-
-
-def _first_measured(runs: Iterable[TimelineRun]) -> Any:
-    return min(run.measured_at for run in runs if run.measured_at is not None)
-
-
-def _numbers(runs: Iterable[TimelineRun]) -> set[int]:
-    return {int(one) for run in runs if run.orders is not None for one in run.orders}
-
-
-def _agrees(versions: Sequence[str], by_version: ByVersion) -> bool:
-    """Whether the numbers of every series ascend."""
+def _agrees(versions: Sequence[str], by_version: Mapping[str, Sequence[TimelineRun]]) -> bool:
     last: dict[tuple[str, str, int], int] = {}
     for name in versions:
         for run in by_version[name]:
@@ -198,7 +186,6 @@ def _age(run: TimelineRun) -> tuple[float, tuple[tuple[int, object], ...]]:
 
 
 def _nothing(rules: RuleSet, role: Role, properties: Sequence[Mapping[str, str]]) -> InputError:
-    """Say which rule of a role it is that nothing matches."""
     for rule in rules.of(role):
         values = {one[rule.name.lower()] for one in properties if rule.name.lower() in one}
         if not rule.matching(values):
@@ -208,23 +195,12 @@ def _nothing(rules: RuleSet, role: Role, properties: Sequence[Mapping[str, str]]
 
 
 def place_and_time(runs: Sequence[TimelineRun]) -> tuple[str, str | None]:
-    """Return where the runs of a version lie, and when the newest was measured."""
+    """Return the common folder of the runs of a version, and when the newest was measured."""
     moments = [run.measured_at for run in runs if run.measured_at is not None]
     sources = list(dict.fromkeys(run.source for run in runs))
-    return _common(sources), f"{max(moments):%Y-%m-%d %H:%M}" if moments else None
-
-
-def _common(sources: Sequence[str]) -> str:
-    """Return the only source, else the folder that all are in, else the first of them."""
-    if len(sources) == 1:
-        return sources[0]
-    parts = [source.split("/")[:-1] for source in sources]
-    shared = []
-    for level in zip(*parts, strict=False):
-        if len(set(level)) > 1:
-            break
-        shared.append(level[0])
-    return "/".join(shared) or sources[0]
+    folder = posixpath.commonpath(map(posixpath.dirname, sources))
+    place = sources[0] if len(sources) == 1 or not folder else folder
+    return place, f"{max(moments):%Y-%m-%d %H:%M}" if moments else None
 
 
 #: Fewer samples than this of a version say little of it: windows of versions stand for it.
@@ -296,8 +272,6 @@ class MeasuredVersions:
 
 
 class _Cells:
-    """Every series of every run on its way into a row and a column."""
-
     def __init__(self, chosen: ChosenRuns, problems: Problems) -> None:
         self.chosen, self.problems = chosen, problems
         self.firsts: dict[tuple[str, str], tuple[str, str, str]] = {}
@@ -350,69 +324,35 @@ def measured(chosen: ChosenRuns, problems: Problems) -> MeasuredVersions:
     ``problems.keep_going``; and if no operation is left.
     """
     cells = _Cells(chosen, problems)
-    parts = list(_parts(chosen, cells))
+    latest: dict[tuple[int, int], tuple[Floats, Floats]] = {}
+    count = 0
+    for column, version in enumerate(chosen.versions):
+        for run in chosen.runs[version]:
+            stops = np.cumsum(run.lengths)
+            starts = stops - run.lengths
+            for place, row, scale in cells.of(run):
+                samples = run.values[starts[place] : stops[place]]
+                latest[row, column] = samples * scale, run.five[place] * scale
+                count += 1
     if not cells.rows:
         raise InputError("no operation is left", place=f'rules "{chosen.rules.title}"')
     order, operations = _operations(cells)
+    placed = sorted((order[row], column, *found) for (row, column), found in latest.items())
     width = len(chosen.versions)
-    cell, lengths, five, values, notes = _latest(parts, order, width)
-    place = np.argsort(cell, kind="stable")
-    starts = np.cumsum(lengths) - lengths
-    counts = np.zeros(len(order) * width, np.int64)
-    counts[cell] = lengths
-    edges = np.concatenate([[0], np.cumsum(counts)])
-    within = np.arange(edges[-1]) - np.repeat(edges[:-1][cell[place]], lengths[place])
-    taken = values[np.repeat(starts[place], lengths[place]) + within]
+    counts = np.zeros((len(order), width), np.int64)
+    five = np.full((len(order), width, 5), np.nan)
+    for row, column, samples, summary in placed:
+        counts[row, column], five[row, column] = len(samples), summary
+    values = np.concatenate([samples for _, _, samples, _ in placed])
+    edges = np.concatenate([[0], counts.cumsum()])
+    sampled = five_numbers(Samples(values, np.zeros(len(values), np.int64), edges[:-1], edges[1:]))
+    five = np.where(counts[..., None] > 0, sampled.reshape(five.shape), five)
+    notes = [*cells.notes]
+    if count > len(latest):
+        again = f"{count - len(latest)} configurations were measured again of the same version"
+        notes.append(f"{again}: the newest counts")
     rows = np.arange(len(order))[:, None] * width + np.arange(width + 1)
-    boxes = np.full((len(counts), 5), np.nan)
-    boxes[cell] = five
-    sampled = five_numbers(Samples(taken, np.zeros(len(taken), np.int64), edges[:-1], edges[1:]))
-    boxes = np.where(counts[:, None] > 0, sampled, boxes)
-    shaped = boxes.reshape(len(order), width, 5)
-    return MeasuredVersions(operations, taken, edges[rows], shaped, (*cells.notes, *notes))
-
-
-@dataclass(frozen=True)
-class _Part:
-    """The series of one run: rows and their column, lengths, samples and summaries."""
-
-    column: int
-    rows: Ints
-    lengths: Ints
-    values: Floats
-    five: Floats
-
-
-def _parts(chosen: ChosenRuns, cells: _Cells) -> Iterator[_Part]:
-    for column, version in enumerate(chosen.versions):
-        for run in chosen.runs[version]:
-            found = list(cells.of(run))
-            if not found:
-                continue
-            places, rows, scales = (np.array(one) for one in zip(*found, strict=True))
-            lengths = run.lengths[places]
-            starts = (np.cumsum(run.lengths) - run.lengths)[places]
-            within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-            values = run.values[np.repeat(starts, lengths) + within] * np.repeat(scales, lengths)
-            yield _Part(column, rows.astype(np.int64), lengths, values, run.five[places] * scales[:, None])
-
-
-def _latest(
-    parts: list[_Part], order: Ints, width: int
-) -> tuple[Ints, Ints, Floats, Floats, tuple[str, ...]]:
-    """Return cells, lengths, summaries and samples; of what stands twice, the last is not empty."""
-    cell = np.concatenate([order[part.rows] * width + part.column for part in parts])
-    lengths = np.concatenate([part.lengths for part in parts])
-    five = np.concatenate([part.five for part in parts])
-    values = np.concatenate([part.values for part in parts])
-    _, last = np.unique(cell[::-1], return_index=True)
-    kept = np.zeros(len(cell), bool)
-    kept[len(cell) - 1 - last] = True
-    if kept.all():
-        return cell, lengths, five, values, ()
-    values = values[np.repeat(kept, lengths)]
-    note = f"{int((~kept).sum())} configurations were measured again of the same version: the newest counts"
-    return cell[kept], lengths[kept], five[kept], values, (note,)
+    return MeasuredVersions(operations, values, edges[rows], five, tuple(notes))
 
 
 def _operations(cells: _Cells) -> tuple[Ints, tuple[MeasuredOperation, ...]]:

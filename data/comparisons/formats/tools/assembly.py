@@ -22,14 +22,14 @@ from data.errors import InputError
 from data.parallel import uncollected
 from data.tables.problems import Problems
 
-#: Where a measurement has the fields of `ListName`, but for the operation.
+#: Where a measurement has the fields of `_ListName`, but for the operation.
 _NAMES = slice(2, 8)
 #: Benchmark, operation and machine.
 OperationKey = tuple[str, str, str]
 
 
 @dataclass(slots=True)
-class KeptList:
+class _KeptList:
     """What one series has at one version: repetitions, or else a summary."""
 
     values: array[float]
@@ -41,25 +41,25 @@ class KeptList:
         if summary:
             self.summary = {**self.summary, **summary}
 
-    def times(self, scale: float) -> KeptList:
+    def times(self, scale: float) -> _KeptList:
         """Return the same in another unit."""
         if scale == 1:
             return self
         summary = {stat: value * scale for stat, value in self.summary.items()}
-        return KeptList(array("d", [value * scale for value in self.values]), summary)
+        return _KeptList(array("d", [value * scale for value in self.values]), summary)
 
 
 _NO_SUMMARY: Mapping[str, float] = {}
 
 
 @dataclass
-class KeptOperation:
+class _KeptOperation:
     """What was measured of one operation, by threads and by version."""
 
     unit: str
     better: str
     path: Path
-    lists: dict[int, dict[int, KeptList]] = field(default_factory=dict)
+    lists: dict[int, dict[int, _KeptList]] = field(default_factory=dict)
 
     @property
     def orders(self) -> list[int]:
@@ -73,7 +73,7 @@ class KeptOperation:
         return not any(any(one.values) or any(one.summary.values()) for one in lists)
 
 
-class ListName(NamedTuple):
+class _ListName(NamedTuple):
     """What tells the lists of a source apart: the fields of a measurement from its unit to its version."""
 
     unit: str
@@ -85,27 +85,27 @@ class ListName(NamedTuple):
     operation: str
 
 
-def _name(operation: str, rest: tuple[str, str, str, str, int, str]) -> ListName:
-    return ListName(*rest, operation)
+def _name(operation: str, rest: tuple[str, str, str, str, int, str]) -> _ListName:
+    return _ListName(*rest, operation)
 
 
 @dataclass
-class Gathered:
+class _Gathered:
     """The lists of a source, and the first moment of each version."""
 
-    lists: dict[ListName, KeptList]
+    lists: dict[_ListName, _KeptList]
     moments: dict[str, str]
 
     @classmethod
     def of(cls, measurements: Iterable[Measurement], path: Path) -> Self:
         """Put measurements of one series and version together; InputError if there is none."""
-        lists: dict[Any, KeptList] = {}
+        lists: dict[Any, _KeptList] = {}
         moments: dict[str, str] = {}
         for one in measurements:
             key = (one.operation, one[_NAMES])
             kept = lists.get(key)
             if kept is None:
-                lists[key] = KeptList(array("d", one.values), one.summary or _NO_SUMMARY)
+                lists[key] = _KeptList(array("d", one.values), one.summary or _NO_SUMMARY)
             else:
                 kept.add(one.values, one.summary)
             if one.when < moments.setdefault(one.version, one.when):
@@ -130,11 +130,11 @@ class Runs:
     def __init__(self, tool: str) -> None:
         self._tool = tool
         self.versions: list[str] = []
-        self.operations: dict[OperationKey, KeptOperation] = {}
+        self.operations: dict[OperationKey, _KeptOperation] = {}
 
     def add(self, source: SourceFiles, measurements: Iterable[Measurement]) -> None:
         """Add the versions of one source, all of it or nothing."""
-        gathered = Gathered.of(measurements, source.path)
+        gathered = _Gathered.of(measurements, source.path)
         orders = {name: len(self.versions) + place for place, name in enumerate(gathered.versions)}
         for name, one in gathered.lists.items():
             self._require_alike(name, one, source.path)
@@ -157,10 +157,10 @@ class Runs:
                 yield builder.take()
         yield builder.take()
 
-    def _key(self, one: ListName) -> OperationKey:
+    def _key(self, one: _ListName) -> OperationKey:
         return (one.benchmark or self._tool, one.operation, one.machine or UNKNOWN)
 
-    def _require_alike(self, name: ListName, one: KeptList, path: Path) -> None:
+    def _require_alike(self, name: _ListName, one: _KeptList, path: Path) -> None:
         place = f'operation "{name.operation}"'
         if wrong := _wrong(name, one):
             raise InputError(wrong, file=path, place=place)
@@ -174,8 +174,8 @@ class Runs:
             told = f'unit "{name.unit}" cannot be converted to "{known.unit}" of {known.path}'
             raise InputError(told, file=path, place=place)
 
-    def _put(self, name: ListName, one: KeptList, order: int, path: Path) -> None:
-        new = KeptOperation(name.unit or UNKNOWN, name.better, path)
+    def _put(self, name: _ListName, one: _KeptList, order: int, path: Path) -> None:
+        new = _KeptOperation(name.unit or UNKNOWN, name.better, path)
         operation = self.operations.setdefault(self._key(name), new)
         scale = _scale(name.unit, operation.unit)
         if scale is None:
@@ -186,7 +186,7 @@ class Runs:
         if kept is not one:
             kept.add(one.values, one.summary)
 
-    def _results(self, builder: Builder, key: OperationKey, operation: KeptOperation) -> None:
+    def _results(self, builder: Builder, key: OperationKey, operation: _KeptOperation) -> None:
         benchmark, name, machine = key
         common = (benchmark, benchmark, name, machine, operation.unit, operation.better)
         for threads, by_version in operation.lists.items():
@@ -198,7 +198,7 @@ class Runs:
                     builder.results.summary(series, order, self.versions[order], one.summary)
 
     def _comparisons(
-        self, builder: Builder, key: OperationKey, operation: KeptOperation, taken: set[str]
+        self, builder: Builder, key: OperationKey, operation: _KeptOperation, taken: set[str]
     ) -> None:
         orders = operation.orders
         named = [part for part in key if part != UNKNOWN]
@@ -211,7 +211,7 @@ class Runs:
             builder.comparisons.append((identifier, *key, before, before, after, after, later, source, None))
 
 
-def _wrong(name: ListName, one: KeptList) -> str:
+def _wrong(name: _ListName, one: _KeptList) -> str:
     """Say what no table may hold; empty if nothing is wrong."""
     if not name.operation.strip():
         return "holds an operation without a name"
@@ -225,7 +225,6 @@ def _wrong(name: ListName, one: KeptList) -> str:
 
 
 def _scale(unit: str, wanted: str) -> float | None:
-    """Return what makes values of one unit values of another; None if nothing does."""
     if unit == wanted or not (is_told(unit) and is_told(wanted)):
         return 1.0
     found = factor(unit, wanted)

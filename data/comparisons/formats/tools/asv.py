@@ -30,13 +30,11 @@ _UNITS = {"seconds": "s", "bytes": "B"}
 _QUARTILES = {"q1": "stats_q_25", "q3": "stats_q_75"}
 
 
-class AsvMachine(msgspec.Struct, frozen=True):
-    """Where it was measured."""
-
+class _AsvMachine(msgspec.Struct, frozen=True):
     machine: str = UNKNOWN
 
 
-class AsvFile(msgspec.Struct):
+class _AsvFile(msgspec.Struct):
     """The results of one commit in one environment: a list of columns for every benchmark."""
 
     commit_hash: str
@@ -44,12 +42,10 @@ class AsvFile(msgspec.Struct):
     results: dict[str, msgspec.Raw]
     env_name: str = ""
     date: float | None = None
-    params: AsvMachine = AsvMachine()
+    params: _AsvMachine = _AsvMachine()
 
 
-class AsvBenchmark(msgspec.Struct):
-    """What the directory says of a benchmark."""
-
+class _AsvBenchmark(msgspec.Struct):
     param_names: list[str] = []
     unit: str = "seconds"
 
@@ -68,10 +64,10 @@ def read(source: SourceFiles) -> Iterator[Measurement]:
         raise InputError("holds no results of a commit", file=source.path)
     told_by = cache(_benchmarks)
     for path in found:
-        content = json_of(path, AsvFile)
+        content = json_of(path, _AsvFile)
         told = told_by(path.parent.parent / BENCHMARKS)
         for name, raw in content.results.items():
-            for one in _of_benchmark(AsvRow.of(content, raw, path, name), told.get(name), name):
+            for one in _of_benchmark(_AsvRow.of(content, raw, path, name), told.get(name), name):
                 if one.summary:
                     source.summed_up()
                 yield one._replace(
@@ -83,7 +79,7 @@ def read(source: SourceFiles) -> Iterator[Measurement]:
 
 
 @dataclass(frozen=True)
-class AsvRow:
+class _AsvRow:
     """The columns of a benchmark; a value each for every combination of parameters."""
 
     result: list[float | None]
@@ -92,7 +88,7 @@ class AsvRow:
     quartiles: dict[str, Numbers]
 
     @classmethod
-    def of(cls, content: AsvFile, raw: msgspec.Raw, path: Path, name: str) -> Self:
+    def of(cls, content: _AsvFile, raw: msgspec.Raw, path: Path, name: str) -> Self:
         """Decode the columns that are there."""
         row = decoded(raw, list[msgspec.Raw], path, f"results.{name}")
         columns = dict(zip(content.result_columns, row, strict=False))
@@ -108,16 +104,16 @@ class AsvRow:
         )
 
 
-def _benchmarks(path: Path) -> dict[str, AsvBenchmark]:
+def _benchmarks(path: Path) -> dict[str, _AsvBenchmark]:
     if not path.is_file():
         return {}
     entries = json_of(path, dict[str, msgspec.Raw])
     return {
-        name: decoded(raw, AsvBenchmark, path, name) for name, raw in entries.items() if name != "version"
+        name: decoded(raw, _AsvBenchmark, path, name) for name, raw in entries.items() if name != "version"
     }
 
 
-def _of_benchmark(row: AsvRow, told: AsvBenchmark | None, name: str) -> Iterator[Measurement]:
+def _of_benchmark(row: _AsvRow, told: _AsvBenchmark | None, name: str) -> Iterator[Measurement]:
     names = told.param_names if told is not None else []
     unit = _UNITS.get(told.unit, told.unit) if told is not None else _unit(name)
     for at, combination in enumerate(product(*row.params)):

@@ -26,20 +26,16 @@ _UNITS = {"b/s": "bit/s", "i/s": "items/s", "b": "bit"}
 _NO_PARAMETER = frozenset(("name", "suite", "source"))
 
 
-class ConbenchStats(msgspec.Struct):
-    """The repetitions; numbers may stand in quotes."""
-
+class _ConbenchStats(msgspec.Struct):
     data: list[float | str | None]
     unit: str
 
 
-class ConbenchMachine(msgspec.Struct):
-    """Where it was measured."""
-
+class _ConbenchMachine(msgspec.Struct):
     name: str = UNKNOWN
 
 
-class ConbenchCommit(msgspec.Struct):
+class _ConbenchCommit(msgspec.Struct):
     """What was measured: as posted (``commit``), or as the API says it (``sha``)."""
 
     commit: str | None = None
@@ -47,27 +43,23 @@ class ConbenchCommit(msgspec.Struct):
     timestamp: str | None = None
 
 
-class ConbenchResult(msgspec.Struct):
-    """A result."""
-
+class _ConbenchResult(msgspec.Struct):
     tags: dict[str, str | int | float | bool | list[str] | None]
-    stats: ConbenchStats | None = None
+    stats: _ConbenchStats | None = None
     timestamp: str = ""
-    machine_info: ConbenchMachine | None = None
-    github: ConbenchCommit | None = None
-    commit: ConbenchCommit | None = None
+    machine_info: _ConbenchMachine | None = None
+    github: _ConbenchCommit | None = None
+    commit: _ConbenchCommit | None = None
 
 
-class ConbenchPage(msgspec.Struct):
-    """A page of the API."""
-
+class _ConbenchPage(msgspec.Struct):
     data: list[msgspec.Raw] | None = None
 
 
 def read(source: SourceFiles) -> Iterator[Measurement]:
     """Yield the repetitions of every result, by commit; tags beside the name are parameters."""
     for path in source.files:
-        for place, one in each(_results(path), ConbenchResult, path, "results"):
+        for place, one in each(_results(path), _ConbenchResult, path, "results"):
             name = str(one.tags.get("name") or "")
             values = _values(one.stats, path, place) if one.stats else []
             if one.stats is None or not values:
@@ -76,7 +68,7 @@ def read(source: SourceFiles) -> Iterator[Measurement]:
             tags = {
                 key: one.tags[key] for key in sorted(one.tags) if key not in _NO_PARAMETER and one.tags[key]
             }
-            commit = one.commit or one.github or ConbenchCommit()
+            commit = one.commit or one.github or _ConbenchCommit()
             yield Measurement(
                 named(name, tags),
                 values,
@@ -89,8 +81,7 @@ def read(source: SourceFiles) -> Iterator[Measurement]:
             )
 
 
-def _values(stats: ConbenchStats, path: Path, place: str) -> list[float]:
-    """Return the repetitions that there are; those of some that failed are missing."""
+def _values(stats: _ConbenchStats, path: Path, place: str) -> list[float]:
     try:
         return [float(value) for value in stats.data if value is not None]
     except ValueError as exc:
@@ -101,5 +92,5 @@ def _results(path: Path) -> list[msgspec.Raw]:
     content = standard(bytes_of(path))
     if content.lstrip()[:1] == b"[":
         return decoded(content, list[msgspec.Raw], path)
-    page = decoded(content, ConbenchPage, path)
+    page = decoded(content, _ConbenchPage, path)
     return [msgspec.Raw(content)] if page.data is None else page.data

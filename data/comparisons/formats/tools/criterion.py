@@ -26,7 +26,7 @@ _KEY = ["group", "function", "value", "unit"]
 _COMPLETE = "benchmark-complete"
 
 
-class CriterionMessage(msgspec.Struct):
+class _CriterionMessage(msgspec.Struct):
     """A line of cargo-criterion; other reasons than that a benchmark is complete are passed over."""
 
     reason: str
@@ -36,16 +36,14 @@ class CriterionMessage(msgspec.Struct):
     measured_values: list[float] = []
 
 
-class CriterionSample(msgspec.Struct):
+class _CriterionSample(msgspec.Struct):
     """``sample.json``: nanoseconds of some iterations each."""
 
     iters: list[float]
     times: list[float]
 
 
-class CriterionBenchmark(msgspec.Struct):
-    """``benchmark.json``, beside the samples."""
-
+class _CriterionBenchmark(msgspec.Struct):
     full_id: str
 
 
@@ -78,15 +76,15 @@ def _messages(path: Path) -> Iterator[Measurement]:
     for line, text in enumerate(standard(bytes_of(path)).splitlines(), 1):
         if not text.strip().startswith(b"{"):
             continue  # what cargo says beside it
-        one = decoded(text, CriterionMessage, path, f"line {line}")
+        one = decoded(text, _CriterionMessage, path, f"line {line}")
         if one.reason == _COMPLETE:
             values = _per_iteration(one.measured_values, one.iteration_count, path, one.id)
             yield Measurement(one.id, values, one.unit, "lower")
 
 
 def _sample(path: Path) -> Measurement:
-    sample = json_of(path, CriterionSample)
-    name = json_of(path.with_name("benchmark.json"), CriterionBenchmark).full_id
+    sample = json_of(path, _CriterionSample)
+    name = json_of(path.with_name("benchmark.json"), _CriterionBenchmark).full_id
     return Measurement(name, _per_iteration(sample.times, sample.iters, path, name), "ns", "lower")
 
 

@@ -15,9 +15,7 @@ _THREADS = re.compile(r"/threads:(\d+)")
 _AGGREGATES = {"mean": "mean", "median": "median", "stddev": "stdev", "min": "min", "max": "max"}
 
 
-class GoogleEntry(msgspec.Struct):
-    """A repetition, or an aggregate of several."""
-
+class _GoogleEntry(msgspec.Struct):
     name: str
     run_name: str = ""
     run_type: str = ""
@@ -30,9 +28,7 @@ class GoogleEntry(msgspec.Struct):
     skipped: bool = False
 
 
-class GoogleFile(msgspec.Struct):
-    """A run of one program."""
-
+class _GoogleFile(msgspec.Struct):
     benchmarks: list[msgspec.Raw]
 
 
@@ -42,9 +38,9 @@ def read(source: SourceFiles) -> Iterator[Measurement]:
     Rates that the program computes from the same time say nothing more. Arguments stand in the name.
     """
     for path in source.files:
-        content, raw = json_of(path, GoogleFile), set[tuple[str, int]]()
+        content, raw = json_of(path, _GoogleFile), set[tuple[str, int]]()
         aggregates: dict[tuple[str, int, str], dict[str, float]] = defaultdict(dict)
-        for place, one in each(content.benchmarks, GoogleEntry, path, "benchmarks"):
+        for place, one in each(content.benchmarks, _GoogleEntry, path, "benchmarks"):
             if one.error_occurred or one.skipped or one.real_time is None:
                 source.left_out(f"{place} ({one.name})", "it was not measured")
                 continue
@@ -61,7 +57,7 @@ def read(source: SourceFiles) -> Iterator[Measurement]:
                 yield Measurement(name, (), unit, "lower", threads=threads, summary=summary)
 
 
-def _aggregate(one: GoogleEntry) -> str | None:
+def _aggregate(one: _GoogleEntry) -> str | None:
     """Return of which kind an aggregate is; versions before 1.5 say it in the name only."""
     if one.run_type:
         return one.aggregate_name if one.run_type == "aggregate" else None
@@ -69,7 +65,7 @@ def _aggregate(one: GoogleEntry) -> str | None:
     return end if end in {*_AGGREGATES, "BigO", "RMS", "cv"} else None
 
 
-def _named(one: GoogleEntry, kind: str | None) -> tuple[str, int]:
+def _named(one: _GoogleEntry, kind: str | None) -> tuple[str, int]:
     """Return the name without what is no argument, and the number of threads."""
     name = one.run_name or one.name.removesuffix(f"_{kind}")
     found = _THREADS.search(name)

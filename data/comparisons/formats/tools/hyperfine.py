@@ -12,14 +12,12 @@ from data.comparisons.units import UNKNOWN
 _WALL = "time_wall_clock"
 
 
-class HyperfineQuantity(msgspec.Struct):
-    """A value of version 2."""
-
+class _HyperfineQuantity(msgspec.Struct):
     value: float
     unit: str = UNKNOWN
 
 
-class HyperfineSummary(msgspec.Struct):
+class _HyperfineSummary(msgspec.Struct):
     """What version 2 sums up; any number may be missing."""
 
     unit: str = UNKNOWN
@@ -30,7 +28,7 @@ class HyperfineSummary(msgspec.Struct):
     stddev: float | None = None
 
 
-class HyperfineCommand(msgspec.Struct):
+class _HyperfineCommand(msgspec.Struct):
     """A command; version 1 has ``times``, version 2 ``measurements`` and ``summary``."""
 
     command: str = ""
@@ -43,13 +41,11 @@ class HyperfineCommand(msgspec.Struct):
     median: float | None = None
     min: float | None = None
     max: float | None = None
-    measurements: list[dict[str, HyperfineQuantity | int | None]] | None = None
-    summary: dict[str, HyperfineSummary] = {}
+    measurements: list[dict[str, _HyperfineQuantity | int | None]] | None = None
+    summary: dict[str, _HyperfineSummary] = {}
 
 
-class HyperfineFile(msgspec.Struct):
-    """A run."""
-
+class _HyperfineFile(msgspec.Struct):
     results: list[msgspec.Raw]
     primary_metric: str = _WALL
 
@@ -57,8 +53,8 @@ class HyperfineFile(msgspec.Struct):
 def read(source: SourceFiles) -> Iterator[Measurement]:
     """Yield the times of every command, with the parameters that were put into it."""
     for path in source.files:
-        content = json_of(path, HyperfineFile)
-        for _, one in each(content.results, HyperfineCommand, path, "results"):
+        content = json_of(path, _HyperfineFile)
+        for _, one in each(content.results, _HyperfineCommand, path, "results"):
             parameters = one.parameters | ({"parameter": one.parameter} if one.parameter else {})
             name = named(one.name or one.command, parameters)
             found = _measured(one, content.primary_metric) or _timed(one)
@@ -67,18 +63,20 @@ def read(source: SourceFiles) -> Iterator[Measurement]:
             yield found._replace(operation=name)
 
 
-def _timed(one: HyperfineCommand) -> Measurement:
+def _timed(one: _HyperfineCommand) -> Measurement:
     summary = known(
         {"min": one.min, "median": one.median, "max": one.max, "mean": one.mean, "stdev": one.stddev}
     )
     return Measurement("", one.times or (), "s", "lower", summary=None if one.times else summary)
 
 
-def _measured(one: HyperfineCommand, metric: str) -> Measurement | None:
+def _measured(one: _HyperfineCommand, metric: str) -> Measurement | None:
     """Return what version 2 says of its chief metric: a time, memory or a count, of which less is better."""
     if one.measurements:
         found = [
-            quantity for run in one.measurements if isinstance(quantity := run.get(metric), HyperfineQuantity)
+            quantity
+            for run in one.measurements
+            if isinstance(quantity := run.get(metric), _HyperfineQuantity)
         ]
         return Measurement("", [each.value for each in found], _unit(found[0].unit) if found else "", "lower")
     told = one.summary.get(metric)

@@ -14,7 +14,7 @@ _THROUGHPUT = "thrpt"
 _PERCENTILES = {"0.0": "min", "50.0": "median", "100.0": "max"}
 
 
-class JmhMetric(msgspec.Struct):
+class _JmhMetric(msgspec.Struct):
     """The score of every iteration of every fork; sampled times have a histogram instead."""
 
     scoreUnit: str  # noqa: N815 - as JMH writes it
@@ -23,12 +23,12 @@ class JmhMetric(msgspec.Struct):
     scorePercentiles: dict[str, float | str | None] = {}  # noqa: N815
 
 
-class JmhEntry(msgspec.Struct):
+class _JmhEntry(msgspec.Struct):
     """A benchmark method with one combination of parameters."""
 
     benchmark: str
     mode: str
-    primaryMetric: JmhMetric  # noqa: N815
+    primaryMetric: _JmhMetric  # noqa: N815
     threads: int = 1
     params: dict[str, str] = {}
 
@@ -36,7 +36,7 @@ class JmhEntry(msgspec.Struct):
 def read(source: SourceFiles) -> Iterator[Measurement]:
     """Yield the scores of all iterations; the class is the benchmark, the method the operation."""
     for path in source.files:
-        for _, one in each(json_of(path, list[msgspec.Raw]), JmhEntry, path, ""):
+        for _, one in each(json_of(path, list[msgspec.Raw]), _JmhEntry, path, ""):
             benchmark, _, method = one.benchmark.rpartition(".")
             values = array("d")
             for fork in one.primaryMetric.rawData:
@@ -54,7 +54,7 @@ def read(source: SourceFiles) -> Iterator[Measurement]:
             )
 
 
-def _summary(metric: JmhMetric) -> dict[str, float]:
+def _summary(metric: _JmhMetric) -> dict[str, float]:
     percentiles = {stat: metric.scorePercentiles.get(key) for key, stat in _PERCENTILES.items()}
     numbers = percentiles | {"mean": metric.score}
     return known({stat: value for stat, value in numbers.items() if not isinstance(value, str)})

@@ -24,31 +24,27 @@ _VERSIONS = ("llvm_project_revision", "run_order", "revision", "git_sha", "commi
 Value = float | list[float] | str | None
 
 
-class LntMachine(msgspec.Struct, rename="pascal"):
-    """The machine of format 1."""
-
+class _LntMachine(msgspec.Struct, rename="pascal"):
     name: str = UNKNOWN
 
 
-class LntRun(msgspec.Struct):
-    """The run of format 1."""
-
+class _LntRun(msgspec.Struct):
     end_time: str = msgspec.field(name="End Time", default="")
     info: dict[str, str] = msgspec.field(name="Info", default_factory=dict)
 
 
-class LntTest(msgspec.Struct, rename="pascal"):
+class _LntTest(msgspec.Struct, rename="pascal"):
     """The samples of one metric of a test, in format 1."""
 
     name: str
     data: list[float]
 
 
-class LntFile(msgspec.Struct):
+class _LntFile(msgspec.Struct):
     """A report: the first three keys are those of format 1, the others of format 2."""
 
-    machine_1: LntMachine | None = msgspec.field(name="Machine", default=None)
-    run_1: LntRun | None = msgspec.field(name="Run", default=None)
+    machine_1: _LntMachine | None = msgspec.field(name="Machine", default=None)
+    run_1: _LntRun | None = msgspec.field(name="Run", default=None)
     tests_1: list[msgspec.Raw] = msgspec.field(name="Tests", default_factory=list)
     machine: dict[str, Value] = {}
     run: dict[str, Value] = {}
@@ -58,13 +54,13 @@ class LntFile(msgspec.Struct):
 def read(source: SourceFiles) -> Iterator[Measurement]:
     """Yield the samples of every metric of every test, by revision."""
     for path in source.files:
-        content = json_of(path, LntFile)
+        content = json_of(path, _LntFile)
         run = content.run or _told(content.run_1)
         machine = content.machine_1.name if content.machine_1 else str(content.machine.get("name", UNKNOWN))
         version = next((str(run[key]) for key in _VERSIONS if run.get(key)), path.stem)
         when = moment(str(run.get("end_time") or run.get("start_time") or ""))
         common = ("", machine, 1, version, when)
-        for _, one in each(content.tests_1, LntTest, path, "Tests"):
+        for _, one in each(content.tests_1, _LntTest, path, "Tests"):
             name, _, metric = one.name.rpartition(".")
             yield from _measured(source, name, metric, one.data, common)
         for _, test in each(content.tests, dict[str, Value], path, "tests"):
@@ -74,7 +70,7 @@ def read(source: SourceFiles) -> Iterator[Measurement]:
                     yield from _measured(source, str(test.get("name", "")), metric, values, common)
 
 
-def _told(run: LntRun | None) -> dict[str, Value]:
+def _told(run: _LntRun | None) -> dict[str, Value]:
     return {**run.info, "end_time": run.end_time} if run is not None else {}
 
 

@@ -30,7 +30,7 @@ _BETTER = {1: "higher", -1: "lower"}
 
 
 @dataclass(frozen=True)
-class OtavaTest:
+class _OtavaTest:
     """The configuration of a file.
 
     A metric has a ``column`` and a ``direction`` (1: higher is better, the default; -1: lower).
@@ -71,7 +71,6 @@ def _values(table: pd.DataFrame, column: str, path: Path) -> Any:
 
 
 def _metrics(table: pd.DataFrame, others: set[Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the columns that hold numbers only."""
     rest = [name for name in table if name not in others and name != "branch"]
     return {
         str(name): {}
@@ -89,25 +88,25 @@ def _require_one_branch(table: pd.DataFrame, path: Path) -> None:
         raise InputError(f"holds several branches ({', '.join(branches[:5])}); expected one", file=path)
 
 
-def _options(path: Path, test: OtavaTest) -> dict[str, Any]:
+def _options(path: Path, test: _OtavaTest) -> dict[str, Any]:
     delimiter, quote = test.options.get("delimiter"), test.options.get("quote_char")
     return {"sep": str(delimiter or delimiter_of(path))} | ({"quotechar": str(quote)} if quote else {})
 
 
-def _configured(path: Path) -> OtavaTest:
+def _configured(path: Path) -> _OtavaTest:
     config = next((path.parent / name for name in _CONFIGS if (path.parent / name).is_file()), None)
     if config is None:
-        return OtavaTest()
+        return _OtavaTest()
     content = yaml_content(config)
     content = content if isinstance(content, dict) else {}
     tests = content.get("tests")
     for name, test in tests.items() if isinstance(tests, dict) else ():
         if isinstance(test, dict) and Path(str(test.get("file", ""))).name == path.name:
             return _test(str(name), test, content.get("csv"))
-    return OtavaTest()
+    return _OtavaTest()
 
 
-def _test(name: str, test: Mapping[str, Any], options: object) -> OtavaTest:
+def _test(name: str, test: Mapping[str, Any], options: object) -> _OtavaTest:
     metrics, own = test.get("metrics") or {}, test.get("csv_options")
     if isinstance(metrics, list):
         metrics = {key: {} for key in map(str, metrics)}
@@ -115,4 +114,4 @@ def _test(name: str, test: Mapping[str, Any], options: object) -> OtavaTest:
     given = own if isinstance(own, dict) else options if isinstance(options, dict) else {}
     attributes = test.get("attributes")
     named = tuple(map(str, attributes)) if isinstance(attributes, list) else ()
-    return OtavaTest(name, str(test.get("time_column", "")), named, metrics, given)
+    return _OtavaTest(name, str(test.get("time_column", "")), named, metrics, given)

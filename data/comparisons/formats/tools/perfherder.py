@@ -21,7 +21,7 @@ MARK = b"PERFHERDER_DATA:"
 _LOWER = {True: "lower", False: "higher"}
 
 
-class HerderSubtest(msgspec.Struct):
+class _HerderSubtest(msgspec.Struct):
     """A subtest, with the replicates behind its value."""
 
     name: str
@@ -31,11 +31,9 @@ class HerderSubtest(msgspec.Struct):
     lowerIsBetter: bool | None = None  # noqa: N815 - as Perfherder writes it
 
 
-class HerderSuite(msgspec.Struct):
-    """A suite; its own value sums up its subtests."""
-
+class _HerderSuite(msgspec.Struct):
     name: str
-    subtests: list[HerderSubtest] = []
+    subtests: list[_HerderSubtest] = []
     value: float | None = None
     replicates: list[float] = []
     unit: str = ""
@@ -43,26 +41,20 @@ class HerderSuite(msgspec.Struct):
     extraOptions: list[str] = []  # noqa: N815
 
 
-class HerderData(msgspec.Struct):
-    """What one job submits."""
-
+class _HerderData(msgspec.Struct):
     suites: list[msgspec.Raw]
 
 
-class HerderPoint(msgspec.Struct):
-    """A value of a series."""
-
+class _HerderPoint(msgspec.Struct):
     value: float
     push_timestamp: str | float | None = None
     push_id: int | None = None
     revision: str | None = None
 
 
-class HerderSeries(msgspec.Struct):
-    """A series of Treeherder's API."""
-
+class _HerderSeries(msgspec.Struct):
     suite: str
-    data: list[HerderPoint]
+    data: list[_HerderPoint]
     test: str = ""
     lower_is_better: bool = True
     measurement_unit: str | None = None
@@ -75,11 +67,11 @@ def read(source: SourceFiles) -> Iterator[Measurement]:
         for document in _documents(content):
             if document.lstrip()[:1] == b"[":
                 series = decoded(document, list[msgspec.Raw], path)
-                for _, one in each(series, HerderSeries, path, ""):
+                for _, one in each(series, _HerderSeries, path, ""):
                     yield from _of_series(one)
             else:
-                suites = decoded(document, HerderData, path).suites
-                for _, suite in each(suites, HerderSuite, path, "suites"):
+                suites = decoded(document, _HerderData, path).suites
+                for _, suite in each(suites, _HerderSuite, path, "suites"):
                     yield from _of_suite(suite)
 
 
@@ -90,7 +82,7 @@ def _documents(content: bytes) -> list[bytes]:
     return [line.partition(MARK)[2] for line in content.splitlines() if MARK in line]
 
 
-def _of_suite(suite: HerderSuite) -> Iterator[Measurement]:
+def _of_suite(suite: _HerderSuite) -> Iterator[Measurement]:
     benchmark = " ".join([suite.name, *suite.extraOptions])
     for one in suite.subtests:
         lower = one.lowerIsBetter if one.lowerIsBetter is not None else suite.lowerIsBetter
@@ -107,7 +99,7 @@ def _single(value: float | None) -> Sequence[float]:
     return () if value is None else (value,)
 
 
-def _of_series(one: HerderSeries) -> Iterator[Measurement]:
+def _of_series(one: _HerderSeries) -> Iterator[Measurement]:
     better, unit = _LOWER[one.lower_is_better], one.measurement_unit or UNKNOWN
     for point in one.data:
         version = (point.revision or "")[:12] or str(point.push_id or point.push_timestamp or "")

@@ -15,35 +15,29 @@ ROOT = "PhoronixTestSuite"
 _BETTER = {"LIB": "lower", "HIB": "higher"}
 
 
-class PhoronixEntry(msgspec.Struct):
-    """What one system gave."""
-
+class _PhoronixEntry(msgspec.Struct):
     value: float | str | None = None
     raw_values: list[float] = []
 
 
-class PhoronixTest(msgspec.Struct):
-    """A test with one set of arguments."""
-
+class _PhoronixTest(msgspec.Struct):
     identifier: str = ""
     title: str = ""
     description: str = ""
     scale: str = ""
     proportion: str = ""
-    results: dict[str, PhoronixEntry] = {}
+    results: dict[str, _PhoronixEntry] = {}
 
 
-class PhoronixSystem(msgspec.Struct):
+class _PhoronixSystem(msgspec.Struct):
     """A system, by the name that the user gave to its run."""
 
     timestamp: str = ""
 
 
-class PhoronixFile(msgspec.Struct):
-    """A result."""
-
+class _PhoronixFile(msgspec.Struct):
     results: dict[str, msgspec.Raw]
-    systems: dict[str, PhoronixSystem] = {}
+    systems: dict[str, _PhoronixSystem] = {}
 
 
 def read(source: SourceFiles) -> Iterator[Measurement]:
@@ -58,9 +52,9 @@ def _is_xml(path: Path) -> bool:
 
 
 def _json(source: SourceFiles, path: Path) -> Iterator[Measurement]:
-    content = json_of(path, PhoronixFile)
+    content = json_of(path, _PhoronixFile)
     for key, raw in content.results.items():
-        test = decoded(raw, PhoronixTest, path, f"results.{key}")
+        test = decoded(raw, _PhoronixTest, path, f"results.{key}")
         better = source.better(_BETTER.get(test.proportion))
         for system, one in test.results.items():
             values = one.raw_values or ([float(one.value)] if isinstance(one.value, int | float) else [])

@@ -31,9 +31,7 @@ _UNITS = {"msec": "ms", "": "count"}
 _NOT_COUNTED = "<"
 
 
-class PerfLine(msgspec.Struct, rename={"count": "counter-value"}):
-    """A line of ``-j``."""
-
+class _PerfLine(msgspec.Struct, rename={"count": "counter-value"}):
     count: str | float
     event: str
     unit: str = ""
@@ -44,7 +42,7 @@ class PerfLine(msgspec.Struct, rename={"count": "counter-value"}):
 
 
 @dataclass(frozen=True)
-class PerfCount:
+class _PerfCount:
     """What a line says, in either form: a count as text, and its spread in percent where it is a mean."""
 
     event: str
@@ -79,18 +77,18 @@ def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
             yield one.measurement(path, line, source.measure.better or "lower")
 
 
-def _json(path: Path, line: int, text: str) -> PerfCount:
-    one = decoded(text.strip().encode(), PerfLine, path, f"line {line}")
-    return PerfCount(one.event, str(one.count), one.unit, one.variance, one.cpu or one.core or one.socket)
+def _json(path: Path, line: int, text: str) -> _PerfCount:
+    one = decoded(text.strip().encode(), _PerfLine, path, f"line {line}")
+    return _PerfCount(one.event, str(one.count), one.unit, one.variance, one.cpu or one.core or one.socket)
 
 
-def _separated(text: str) -> PerfCount | None:
+def _separated(text: str) -> _PerfCount | None:
     """Return what a line counts; None for metrics that are computed, and what the program printed."""
     found = LINE.match(text)
     if found is None:
         return None
     spread = float(found["spread"]) if found["spread"] else None
-    return PerfCount(found["event"], found["count"], found["unit"], spread, found["where"])
+    return _PerfCount(found["event"], found["count"], found["unit"], spread, found["where"])
 
 
 BEGIN = re.compile(r"^sysbench \d+\.\d+")
@@ -124,7 +122,7 @@ _INTERVALS = (
 
 
 @dataclass
-class SysbenchRun:
+class _SysbenchRun:
     """A run so far."""
 
     threads: int = 1
@@ -144,16 +142,16 @@ class SysbenchRun:
 def read_sysbench(source: SourceFiles) -> Iterator[Measurement]:
     """Yield the rates and the mean latency of every run; a file may hold several runs, which repeat it."""
     for path in source.files:
-        run = SysbenchRun()
+        run = _SysbenchRun()
         for line, text in lines_of(path):
             if BEGIN.match(text):
                 yield from run.measurements()
-                run = SysbenchRun()
+                run = _SysbenchRun()
             _look(run, text, path, line)
         yield from run.measurements()
 
 
-def _look(run: SysbenchRun, text: str, path: Path, line: int) -> None:
+def _look(run: _SysbenchRun, text: str, path: Path, line: int) -> None:
     if found := _THREADS.match(text):
         run.threads = int(found[1])
     elif found := _PARAMETERS.match(text):
@@ -205,5 +203,4 @@ def _values(text: str, path: Path, line: int) -> list[tuple[float, str]]:
 
 
 def _usual(unit: str) -> str | None:
-    """Return which values are better in units that say it."""
     return of_unit(unit) if unit.endswith(("/op", "/s")) else None

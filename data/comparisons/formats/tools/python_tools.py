@@ -10,7 +10,7 @@ import msgspec
 from data.comparisons.formats.tools.measurement import Measurement, SourceFiles, each, json_of, known
 
 
-class PytestStats(msgspec.Struct):
+class _PytestStats(msgspec.Struct):
     """Seconds of a round; ``data`` has each of them, unless the file was saved without.
 
     A summary counts only where there are no rounds, and may lack any of its numbers.
@@ -26,31 +26,27 @@ class PytestStats(msgspec.Struct):
     data: list[float] | None = None
 
 
-class PytestEntry(msgspec.Struct):
-    """A test that was measured."""
-
+class _PytestEntry(msgspec.Struct):
     fullname: str
-    stats: PytestStats
+    stats: _PytestStats
 
 
-class PytestFile(msgspec.Struct):
-    """A run."""
-
+class _PytestFile(msgspec.Struct):
     benchmarks: list[msgspec.Raw]
 
 
 def read_pytest_benchmark(source: SourceFiles) -> Iterator[Measurement]:
     """Yield the rounds of every test; its parameters stand in its name."""
     for path in source.files:
-        content = json_of(path, PytestFile)
-        for _, one in each(content.benchmarks, PytestEntry, path, "benchmarks"):
+        content = json_of(path, _PytestFile)
+        for _, one in each(content.benchmarks, _PytestEntry, path, "benchmarks"):
             file, _, test = one.fullname.rpartition("::")
             if not one.stats.data:
                 source.summed_up()
             yield Measurement(test, one.stats.data or (), "s", "lower", file, summary=_summary(one.stats))
 
 
-def _summary(stats: PytestStats) -> dict[str, float] | None:
+def _summary(stats: _PytestStats) -> dict[str, float] | None:
     if stats.data:
         return None
     five = {name: getattr(stats, name) for name in ("min", "q1", "median", "q3", "max", "mean")}
@@ -60,38 +56,36 @@ def _summary(stats: PytestStats) -> dict[str, float] | None:
 _UNITS = {"second": "s", "byte": "B", "integer": ""}
 
 
-class PyperfMetadata(msgspec.Struct, frozen=True):
+class _PyperfMetadata(msgspec.Struct, frozen=True):
     """What a benchmark is called and measured in; what all have in common stands outside."""
 
     name: str = ""
     unit: str = ""
 
 
-class PyperfProcess(msgspec.Struct):
+class _PyperfProcess(msgspec.Struct):
     """A worker process; the first one of each benchmark only calibrates."""
 
     values: list[float] = []
 
 
-class PyperfBenchmark(msgspec.Struct):
+class _PyperfBenchmark(msgspec.Struct):
     """A benchmark with the values of all its processes."""
 
-    runs: list[PyperfProcess]
-    metadata: PyperfMetadata = PyperfMetadata()
+    runs: list[_PyperfProcess]
+    metadata: _PyperfMetadata = _PyperfMetadata()
 
 
-class PyperfFile(msgspec.Struct):
-    """A suite."""
-
+class _PyperfFile(msgspec.Struct):
     benchmarks: list[msgspec.Raw]
-    metadata: PyperfMetadata = PyperfMetadata()
+    metadata: _PyperfMetadata = _PyperfMetadata()
 
 
 def read_pyperf(source: SourceFiles) -> Iterator[Measurement]:
     """Yield the values of every benchmark, warm-ups and calibration left out."""
     for path in source.files:
-        content = json_of(path, PyperfFile)
-        for place, one in each(content.benchmarks, PyperfBenchmark, path, "benchmarks"):
+        content = json_of(path, _PyperfFile)
+        for place, one in each(content.benchmarks, _PyperfBenchmark, path, "benchmarks"):
             values = array("d")
             for run in one.runs:
                 values.extend(run.values)

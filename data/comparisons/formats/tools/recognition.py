@@ -94,22 +94,22 @@ _NEAREST = 2
 _DELIMITERS = ",;\t"
 
 
-class JsonOutline:
+class _JsonOutline:
     """JSON of which only what is asked for is looked at."""
 
     def __init__(self, raw: bytes | msgspec.Raw) -> None:
         self._raw = raw
 
     @cached_property
-    def members(self) -> dict[str, JsonOutline]:
+    def members(self) -> dict[str, _JsonOutline]:
         """What an object holds, or the first element of a list."""
         try:
             found = msgspec.json.decode(self._raw, type=dict[str, msgspec.Raw] | list[msgspec.Raw])
         except (ValueError, RecursionError):
             return {}
         if isinstance(found, dict):
-            return {key: JsonOutline(one) for key, one in found.items()}
-        return JsonOutline(found[0]).members if found else {}
+            return {key: _JsonOutline(one) for key, one in found.items()}
+        return _JsonOutline(found[0]).members if found else {}
 
     def has(self, path: str) -> bool:
         """Tell whether a key is there, such as ``benchmarks.stats``; ``*`` is any."""
@@ -134,9 +134,9 @@ class UnreadFile:
         return True
 
     @cached_property
-    def outline(self) -> JsonOutline:
+    def outline(self) -> _JsonOutline:
         """The file as one JSON document."""
-        return JsonOutline(self.content)
+        return _JsonOutline(self.content)
 
     @cached_property
     def lines(self) -> list[str]:
@@ -154,12 +154,12 @@ class UnreadFile:
             start = end + 1
 
     @cached_property
-    def first_document(self) -> JsonOutline:
+    def first_document(self) -> _JsonOutline:
         """The first line that is JSON on its own."""
         first = next((line for line in self.lines if line.startswith("{")), "{}")
         start = self.content.find(first[:_LETTERS].encode())
         end = self.content.find(b"\n", max(start, 0))
-        return JsonOutline(self.content[start : end if end >= 0 else None] if start >= 0 else b"{}")
+        return _JsonOutline(self.content[start : end if end >= 0 else None] if start >= 0 else b"{}")
 
     @cached_property
     def header(self) -> set[str]:

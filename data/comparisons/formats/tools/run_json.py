@@ -50,7 +50,6 @@ def read(source: SourceFiles) -> Iterator[Measurement]:
 
 
 def _carefully(path: Path, content: bytes) -> _RunDocument:
-    """Return the content, or explain what is wrong."""
     try:
         return _RunDocument.model_validate(json_content(content.decode()))
     except ValidationError as exc:
