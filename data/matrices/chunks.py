@@ -15,9 +15,8 @@ import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
 from data.errors import InputError
-from data.matrices.schema import SIGNED_SHARE
 from data.matrices.tables import SIDES, SUMMARY, MatrixTables, metrics_of
-from data.matrices.validity import decided, telling
+from data.matrices.validity import SIGNED_SHARE, decided, telling
 from data.parallel import Compute, side_by_side, watched
 from data.tables.files import replacing
 from data.tables.problems import Problems
@@ -210,7 +209,7 @@ class MetricCounts:
         )
 
     def reasons(self, metrics: Sequence[str], missing: float) -> pd.Series:
-        """Say by metric why nothing can be learned from it; see `data.tables.decisions.reasons`."""
+        """Say by metric why nothing can be learned from it; see `data.stages.reasons`."""
         seldom = 1 - self.measured / self.rows > missing
         same = self.least == self.most
         told = [

@@ -14,6 +14,7 @@ from data.comparisons.suite import plan
 from data.comparisons.truth import tables
 from data.corun.collect import MeasuredCorun
 from data.errors import InputError
+from data.fingerprints.collect import MeasuredRun as MeasuredStressor
 from data.matrices.collect import Cost, MeasuredRun
 from data.measure import machine
 from data.measure.machine import Disturbance, Pinned
@@ -363,8 +364,9 @@ def test_a_line_that_is_no_entry_is_told_in_one_line(suite, tmp_path):
         ),
         (
             MeasuredStressor, None,
-            [('{"constraint": "", "kind": "stressor", "name": "cpu", "threads": 0, "repetition": 1,'
-             ' "at": "2026-11-21T00:00:00+00:00", "value": null, "problem": "did nothing", "foreign": 0.25}')],
+            [('{"constraint": "", "kind": "stressor", "name": "cpu", "threads": 0,'
+             ' "repetition": 1, "at": "2026-11-21T00:00:00+00:00", "value": null,'
+             ' "problem": "did nothing", "foreign": 0.25}')],
             [("", "stressor", "cpu", 0, 1)],
         ),
     ],
