@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 import typer
 
-from data.matrices.schema import ELAPSED, TRANSACTIONS
 from data.matrices.tables import SUMMARY, MatrixTables
+from data.matrices.validity import ELAPSED, TRANSACTIONS
 
 VECTORS, INVALID, ABNORMAL = 22_964, 2_044, 740
 RAW, GROUPS, CASES, FACTORS, CAUSES, RUNS = 200, 20, 300, 12, 10, 3

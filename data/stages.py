@@ -3,15 +3,110 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self, TypeVar
+
+import numpy as np
+import pandas as pd
 
 from data.errors import one_line
 from data.params import FamilySection, Ingest, load
 from data.paths import Places
 from data.tables.formats import Reading, Sources
-from data.tables.problems import told
-from data.tables.specs import Tables
+from data.tables.problems import SHOWN, told
+from data.tables.specs import Spec, Tables, typed
+
+WARNINGS = Spec({"warning": "str"})
+KEPT = {"kept": "bool", "reason": "str"}
+
+
+@dataclass(frozen=True)
+class Decisions(Tables):
+    """Tables that say what is ``kept``, and the ``reason`` where it is not.
+
+    Attributes
+    ----------
+    warnings : DataFrame
+        ``warning``: what a reader of the results should know.
+    WHAT : mapping of str to str
+        What the rows of those tables are, in the order in which they are told.
+    UNTOLD : tuple of str
+        Their columns that don't say which row is meant.
+    """
+
+    COMPRESSION: ClassVar[str] = "snappy"
+    WHAT: ClassVar[Mapping[str, str]] = {}
+    UNTOLD: ClassVar[tuple[str, ...]] = ("kept",)
+
+    warnings: pd.DataFrame
+
+    @classmethod
+    def told(cls, warnings: Iterable[str], **tables: pd.DataFrame) -> Self:
+        """Make the decisions of tables with a ``reason`` by row, empty for what is kept, or without."""
+        frames = {"warnings": pd.DataFrame({"warning": list(warnings)})}
+        for name, table in tables.items():
+            kept = {"kept": table["reason"] == ""} if "reason" in table else {}
+            frames[name] = table.assign(**kept)[list(cls.SPECS[name].dtypes)]
+        return cls(**{name: typed(frame, cls.SPECS[name].dtypes) for name, frame in frames.items()})
+
+    def explained(self, shown: int = SHOWN) -> list[str]:
+        """Tell the warnings, what was left out and why, a line each; of each kind, at most `shown`."""
+        lines = [f"warning: {warning}" for warning in self.warnings["warning"]]
+        for name, what in self.WHAT.items():
+            table = getattr(self, name)
+            out = table[~table["kept"]].drop(columns=list(self.UNTOLD), errors="ignore")
+            for row in out.head(shown).to_dict("records"):
+                reason = row.pop("reason")
+                place = ", ".join(f'{column} "{value}"' for column, value in row.items())
+                lines.append(f"left out {place}: {reason}")
+            if len(out) > shown:
+                lines.append(f"... and {len(out) - shown} more {what}")
+        return lines
+
+    def counted(self) -> str:
+        """Say how much can be learned from."""
+        tables = {what: getattr(self, name)["kept"] for name, what in self.WHAT.items()}
+        parts = [f"{kept.sum()} of {len(kept)} {what}" for what, kept in tables.items()]
+        return f"{', '.join(parts)} are kept"
+
+
+def said(told: Sequence[str], wrong: pd.Series) -> pd.Series:
+    """Return what is `told` of each row that is `wrong`, and empty text for the others."""
+    return pd.Series(told, wrong.index, dtype="str").where(wrong, "")
+
+
+def reasons(values: pd.DataFrame, missing: float, rows: str, measured: str, value: str) -> pd.Series:
+    """Say by column why nothing can be learned from it; empty where something can.
+
+    Either more than the share `missing` of the rows lack it, or all have the same.
+
+    Parameters
+    ----------
+    rows, measured, value : str
+        What messages call the rows, what was done in them, and what that gave.
+    """
+    told = [f"was {measured} in {count} of {len(values)} {rows}" for count in values.notna().sum()]
+    least = values.min()
+    same = [f"has the same {value} {number:g} in all {rows}" for number in least]
+    seldom = said(told, values.isna().mean() > missing)
+    return seldom.where(seldom != "", said(same, least == values.max()))
+
+
+def lacking(values: pd.DataFrame, missing: float, of: str) -> pd.Series:
+    """Say of rows that lack more than the share `missing` of the columns how much `of` them; else empty."""
+    lacks, names = values.isna().mean(axis="columns"), values.columns.get_level_values(0)
+    found = pd.Series("", values.index, dtype="str")
+    for row in np.flatnonzero(lacks > missing):
+        first = names[values.iloc[row].isna().argmax()]
+        found.iloc[row] = f'lacks {lacks.iloc[row]:.0%} of {of} "{first}"'
+    return found
+
+
+def by(names: str | list[str], found: pd.Series) -> pd.DataFrame:
+    """Return the table of reasons whose rows are known by `names`."""
+    return found.rename_axis(names).reset_index(name="reason")
+
 
 SectionType = TypeVar("SectionType", bound=FamilySection)
 TablesType = TypeVar("TablesType", bound=Tables)

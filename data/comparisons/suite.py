@@ -11,8 +11,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from data.errors import InputError
-from data.measure import suite as measured
-from data.measure.suite import Count, typed, unique
+from data.measure import session as measured
+from data.measure.session import Count, typed, unique
 from data.tables.documents import Section
 from data.tables.files import yaml_content
 

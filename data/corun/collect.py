@@ -8,17 +8,23 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from itertools import combinations_with_replacement
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import pandas as pd
 
 from data.corun import run as corun_suite
 from data.corun.run import CorunSuite, Counters, TaskRun, beside, together
 from data.corun.tables import AND, CORUNNER, CorunTables
 from data.errors import InputError
 from data.measure import machine, perf_stat
+from data.measure.child import TimedOutError, TimeLimits, end_in_good_order
 from data.measure.groups import why_no_groups
-from data.measure.session import Screen, Session, shuffled
+from data.measure.session import Screen, Session, quietest, shuffled
+from data.tables.files import replacing, write_json
+from data.tables.specs import typed
 
 
 @dataclass(frozen=True)
@@ -79,21 +85,6 @@ def plan(suite: CorunSuite) -> list[PlannedCorun]:
     return shuffled(blocks, shuffle)
 
 
-def measure(
-    session: Session[MeasuredCorun],
-    suite: CorunSuite,
-    run: Callable[[PlannedCorun], tuple[list[TaskRun], float]],
-) -> None:
-    """Measure what the journal lacks, keeping each measurement at once."""
-
-    def made(now: Sequence[PlannedCorun]) -> tuple[list[MeasuredCorun], float]:
-        at = datetime.now(UTC).isoformat()
-        runs, foreign = run(now[0])
-        return [MeasuredCorun(now[0], at, foreign, tuple(runs))], foreign
-
-    session.measure(plan(suite), made)
-
-
 def tables(entries: Sequence[MeasuredCorun], host: dict[str, Any]) -> CorunTables:
     """Make the tables of what is measured."""
     tasks: list[dict[str, Any]] = []
@@ -115,6 +106,24 @@ def tables(entries: Sequence[MeasuredCorun], host: dict[str, Any]) -> CorunTable
             columns = ["t_seconds", *run.events]
             samples += [{**about, **dict(zip(columns, within, strict=True))} for within in run.samples]
     return CorunTables.of_rows(tasks, pairs, samples, [host])
+
+
+def measure(
+    session: Session[MeasuredCorun],
+    suite: CorunSuite,
+    run: Callable[[PlannedCorun], tuple[list[TaskRun], float]],
+) -> None:
+    """Measure what the journal lacks, keeping each measurement at once.
+
+    ``run`` measures one plan; it returns its runs and the share of the machine that others used.
+    """
+
+    def made(now: Sequence[PlannedCorun]) -> tuple[list[MeasuredCorun], float]:
+        at = datetime.now(UTC).isoformat()
+        runs, foreign = run(now[0])
+        return [MeasuredCorun(now[0], at, foreign, tuple(runs))], foreign
+
+    session.measure(plan(suite), made)
 
 
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
@@ -148,7 +157,7 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
 
 
 def processors(number: int, path: Path) -> list[int]:
-    """Return the processors to run on."""
+    """Return the processors to run on; InputError if there are fewer than the suite at `path` needs."""
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < number:
         raise InputError(f"together={number}, and there are {len(cpus)} processors to run on", file=path)
@@ -156,7 +165,7 @@ def processors(number: int, path: Path) -> list[int]:
 
 
 def counting(suite: CorunSuite, path: Path) -> Counters:
-    """Try what can be counted here."""
+    """Return the means to count here; InputError if perf is missing or counts none of the suite's events."""
     why = perf_stat.uncountable(suite.events)
     events = [event for event in suite.events if event not in why]
     if not events:
@@ -184,3 +193,105 @@ def _host(suite: CorunSuite, means: Counters) -> dict[str, Any]:
         "threads_per_core": float(topology.threads_per_core),
         "shared_cache_mib": topology.shared_cache_mib,
     }
+
+
+PLACEMENT_DTYPES = {
+    "placement": "str",
+    "repetition": "int64",
+    "group": "int64",
+    "task": "str",
+    "corunners": "str",
+    "machine": "str",
+    "corun_seconds": "float64",
+    "foreign": "float64",
+}
+PLACEMENTS_FILE = "placements.parquet"
+#: A placement's name, and the tasks on each machine.
+Placement = tuple[str, Sequence[Sequence[str]]]
+
+
+class PlannedGroup(NamedTuple):
+    """One group of one placement, whose tasks run together."""
+
+    placement: str
+    repetition: int
+    group: int
+    tasks: tuple[str, ...]
+
+
+def plan_placements(placements: Sequence[Placement], repetitions: int, seed: int) -> list[PlannedGroup]:
+    """List all groups of all placements in random order, once through for each repetition.
+
+    So no placement is measured in a period of its own, when the machine may have been slower.
+    """
+    shuffle = random.Random(seed)
+    blocks = [
+        [
+            PlannedGroup(name, repetition, number, tuple(shuffle.sample(list(group), len(group))))
+            for name, groups in placements
+            for number, group in enumerate(groups, 1)
+        ]
+        for repetition in range(1, repetitions + 1)
+    ]
+    return shuffled(blocks, shuffle)
+
+
+def collect_placements(
+    path: Path, placements: Sequence[Placement], directory: Path, repetitions: int, screen: Screen
+) -> None:
+    """Run `placements` of the tasks of a suite; write ``placements.parquet`` and ``settings.json``.
+
+    The table has the columns of `PLACEMENT_DTYPES`, a row per task; none for a group with a task that took
+    too long.
+
+    Raises
+    ------
+    InputError
+        If the suite is wrong, lacks a task, a program is missing or fails, or there are too few processors.
+    """
+    suite = corun_suite.load(path)
+    by_name = {task.name: task for task in suite.tasks}
+    every = [group for _, groups in placements for group in groups]
+    for task in (task for group in every for task in group):
+        if task not in by_name:
+            raise InputError("is not in the suite", file=path, place=f'task "{task}"')
+    most = max(map(len, every), default=0)
+    if not most:
+        raise InputError("there is no placement to run")
+    cpus, planned = processors(most, path), plan_placements(placements, repetitions, suite.seed)
+    means, limits, rows = counting(suite, path), TimeLimits(suite.timeout), list[tuple[object, ...]]()
+    for number, group in enumerate(planned):
+        told = f"{group.placement}: {AND.join(group.tasks)}"
+        waited = partial(screen.advance, number, len(planned))
+        waited(told)
+        tasks = [by_name[name] for name in group.tasks]
+        run = partial(together, tasks, cpus[: len(tasks)], means, limits)
+        try:
+            runs, foreign = quietest(run, *suite.patience, waited)
+        except TimedOutError as exc:
+            screen.say(f"invalid: {told}: {exc}")
+            continue
+        rows += [
+            (*group[:3], run.task, AND.join(others), machine.name(), round(run.seconds, 5), foreign)
+            for run, others in zip(runs, beside(group.tasks), strict=True)
+        ]
+    screen.advance(len(planned), len(planned), "done")
+    table = typed(pd.DataFrame(rows, columns=list(PLACEMENT_DTYPES)), PLACEMENT_DTYPES)
+    measured = table.sort_values(["placement", "repetition", "group"], kind="stable", ignore_index=True)
+    with replacing(directory / PLACEMENTS_FILE) as target:
+        measured.to_parquet(target, index=False)
+    write_json(
+        directory / "settings.json",
+        {"machine": machine.settings(), "suite": suite.name, "seed": suite.seed, "repetitions": repetitions},
+    )
+
+
+def main(suite: Path, placements: Sequence[Placement], directory: Path, repetitions: int) -> int:
+    """Run placements and return the exit code: 0 when complete, 130 after Ctrl-C or a request to end."""
+    end_in_good_order()
+    try:
+        with Screen() as screen:
+            collect_placements(suite, placements, directory, repetitions, screen)
+    except KeyboardInterrupt:
+        return 130
+    return 0

@@ -25,7 +25,7 @@ from data.measure.groups import Group
 from data.measure.kernel_counts import CPU_TIMES, ProcessTree
 from data.measure.machine import Disturbance
 from data.measure.perf_stat import Counting
-from data.measure.suite import Count, CountedSuite, Operation, command_of, typed, unique
+from data.measure.session import Count, CountedSuite, Operation, command_of, typed, unique
 from data.tables.files import yaml_content
 
 INTERRUPTS = ("LOC", "RES", "CAL", "TLB")

@@ -15,7 +15,7 @@ from data.corun.formats import SOURCES
 from data.corun.params import Corun
 from data.corun.tables import AND, CorunTables, corunner_columns
 from data.errors import InputError
-from data.tables.decisions import KEPT, WARNINGS, Decisions, by, lacking, reasons, said
+from data.stages import KEPT, WARNINGS, Decisions, by, lacking, reasons, said
 from data.tables.formats import Reading
 from data.tables.problems import Problems
 from data.tables.specs import Spec, text

@@ -28,8 +28,7 @@ from data.fingerprints.tables import ALL_THREADS, FingerprintTables
 from data.measure import machine
 from data.measure.child import Finished, TimedOutError, TimeLimits, execute, shortened
 from data.measure.machine import Disturbance, Pinned
-from data.measure.session import Screen, Session, shuffled
-from data.measure.suite import Count, Suite, typed, unique
+from data.measure.session import Count, Screen, Session, Suite, shuffled, typed, unique
 from data.tables.documents import Section
 from data.tables.files import yaml_content
 

@@ -15,7 +15,7 @@ from data.errors import InputError
 from data.fingerprints.formats import SOURCES
 from data.fingerprints.params import Fingerprints
 from data.fingerprints.tables import FingerprintTables
-from data.tables.decisions import KEPT, WARNINGS, Decisions, by, lacking, said
+from data.stages import KEPT, WARNINGS, Decisions, by, lacking, said
 from data.tables.formats import Reading
 from data.tables.problems import Problems
 from data.tables.specs import Spec

@@ -1,12 +1,12 @@
-"""Which runs of pieces can be learned from: the rules of `data.matrices.validity`, a piece at a time."""
+"""Which runs of chunks can be learned from: the rules of `data.matrices.validity`, a chunk at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import reduce
-from operator import add
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,25 +15,24 @@ import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
 from data.errors import InputError
-from data.matrices.schema import SIGNED_SHARE
 from data.matrices.tables import SIDES, SUMMARY, MatrixTables, metrics_of
-from data.matrices.validity import decided, telling
+from data.matrices.validity import SIGNED_SHARE, decided, telling
 from data.parallel import Compute, side_by_side, watched
 from data.tables.files import replacing
 from data.tables.problems import Problems
 from data.tables.specs import Spec
 
-#: A piece has so many runs, or those of one test case if they are more.
+#: A chunk has so many runs, or those of one test case if they are more.
 RUNS = 50_000
 #: Rows that are read at once, and bytes that may wait to be written.
 _BATCH, _WAITING = 16_384, 2**28
 #: The columns by which runs are parted.
 _HOME = ("pair_id", "side", "workload", "group")
-_PIECE, _FILES = "piece of the table", "runs-{i}.parquet"
+_CHUNK, _FILES = "chunk of the table", "runs-{i}.parquet"
 
 
 @dataclass(frozen=True)
-class Pieces:
+class Chunks:
     """Where runs lie that were parted.
 
     Attributes
@@ -41,7 +40,7 @@ class Pieces:
     files : tuple of Path
         Each has whole pairs of whole test cases of one group, in the order of the source.
     workloads : DataFrame
-        ``workload, group, piece``: a row per test case, in the order of the source. A pair belongs to the
+        ``workload, group, chunk``: a row per test case, in the order of the source. A pair belongs to the
         test case and the group of its target.
     """
 
@@ -50,8 +49,8 @@ class Pieces:
     rows: int
 
 
-def part(source: Path, directory: Path, runs: int = RUNS) -> Pieces:
-    """Part the runs of `source`; no more of them than a piece or two are in memory at once.
+def part(source: Path, directory: Path, runs: int = RUNS) -> Chunks:
+    """Part the runs of `source`; no more of them than a chunk or two are in memory at once.
 
     Parameters
     ----------
@@ -59,9 +58,9 @@ def part(source: Path, directory: Path, runs: int = RUNS) -> Pieces:
         A Parquet file of runs as in `data.matrices.tables.MatrixTables`, or a directory of such files, below
         which directories may name their group (``group=oltp``).
     directory : Path
-        Gets a directory per piece.
+        Gets a directory per chunk.
     runs : int
-        The size of a piece.
+        The size of a chunk.
 
     Raises
     ------
@@ -70,17 +69,17 @@ def part(source: Path, directory: Path, runs: int = RUNS) -> Pieces:
     """
     found = dataset(source)
     pair, homes = _homes(found, source)
-    piece = _packed(homes, np.bincount(pair, minlength=len(homes)), runs)
+    chunk = _packed(homes, np.bincount(pair, minlength=len(homes)), runs)
     scanner = found.scanner(batch_size=_BATCH, batch_readahead=2, fragment_readahead=1, use_threads=False)
     reading = watched(scanner.to_batches(), -(-len(pair) // _BATCH), "part matrices")
     row_bytes = 8 * len(found.schema)
-    count = int(piece.max(initial=-1)) + 1
+    count = int(chunk.max(initial=-1)) + 1
     ds.write_dataset(
-        _labelled(reading, piece[pair]),
+        _labelled(reading, chunk[pair]),
         directory,
-        schema=found.schema.append(pa.field(_PIECE, pa.int32())),
+        schema=found.schema.append(pa.field(_CHUNK, pa.int32())),
         format="parquet",
-        partitioning=[_PIECE],
+        partitioning=[_CHUNK],
         basename_template=_FILES,
         min_rows_per_group=max(1, min(runs, _WAITING // (row_bytes * count))),
         max_rows_per_group=max(runs, 1),
@@ -90,8 +89,8 @@ def part(source: Path, directory: Path, runs: int = RUNS) -> Pieces:
         existing_data_behavior="delete_matching",
     )
     files = tuple(directory / str(number) / _FILES.format(i=0) for number in range(count))
-    workloads = homes.assign(piece=piece).drop_duplicates("workload").reset_index(drop=True)
-    return Pieces(files, workloads, len(pair))
+    workloads = homes.assign(chunk=chunk).drop_duplicates("workload").reset_index(drop=True)
+    return Chunks(files, workloads, len(pair))
 
 
 def dataset(source: Path) -> ds.Dataset:
@@ -119,9 +118,9 @@ def dataset(source: Path) -> ds.Dataset:
 
 
 def runs_of(file: Path) -> pd.DataFrame:
-    """Read a piece as a table of runs, without the column that says which piece it is."""
+    """Read a chunk as a table of runs, without the column that says which chunk it is."""
     spec = MatrixTables.SPECS["runs"]
-    return Spec(spec.dtypes, spec.optional, (_PIECE,), spec.further).read(file)
+    return Spec(spec.dtypes, spec.optional, (_CHUNK,), spec.further).read(file)
 
 
 def described(source: Path, metrics: list[str]) -> pd.DataFrame:
@@ -153,119 +152,44 @@ def _homes(found: ds.Dataset, source: Path) -> tuple[NDArray[np.int64], pd.DataF
 
 
 def _packed(homes: pd.DataFrame, sizes: NDArray[np.int64], runs: int) -> NDArray[np.int32]:
-    """Return the piece of each pair: test cases of a group, as many as make up so many runs."""
+    """Return the chunk of each pair: test cases of a group, as many as make up so many runs."""
     cases = homes.assign(runs=sizes).groupby(["group", "workload"], sort=True)["runs"].sum()
-    piece, number, filled, before = {}, -1, 0, None
+    chunk, number, filled, before = {}, -1, 0, None
     for (group, workload), count in cases.items():
         if group != before or filled + count > runs:
             number, filled, before = number + 1, 0, group
-        piece[group, workload], filled = number, filled + count
-    return np.array([piece[one] for one in zip(homes["group"], homes["workload"], strict=True)], np.int32)
+        chunk[group, workload], filled = number, filled + count
+    return np.array([chunk[one] for one in zip(homes["group"], homes["workload"], strict=True)], np.int32)
 
 
-def _labelled(batches: Iterator[pa.RecordBatch], piece: NDArray[np.int32]) -> Iterator[pa.RecordBatch]:
+def _labelled(batches: Iterator[pa.RecordBatch], chunk: NDArray[np.int32]) -> Iterator[pa.RecordBatch]:
     done = 0
     for batch in batches:
-        yield batch.append_column(_PIECE, pa.array(piece[done : done + batch.num_rows]))
+        yield batch.append_column(_CHUNK, pa.array(chunk[done : done + batch.num_rows]))
         done += batch.num_rows
 
 
-Floats = NDArray[np.float64]
 #: The column beside the metrics that says to which part of the test cases a run belongs.
 PART = "part of the test cases"
 CLEAN = "valid.parquet"
-#: Rows of a clean piece that are read at once.
+#: Rows of a clean chunk that are read at once.
 _GROUP = 10_000
 
 
 @dataclass(frozen=True)
-class MetricCounts:
-    """What the rules want to know of metrics, which can be added.
-
-    Attributes
-    ----------
-    least, most : ndarray of shape (n_metrics,)
-        NaN where a metric was never measured.
-    """
-
-    rows: int
-    measured: NDArray[np.int64]
-    negative: NDArray[np.int64]
-    least: Floats
-    most: Floats
-
-    @classmethod
-    def of(cls, values: Floats) -> MetricCounts:
-        """Count in runs x metrics, at least one run."""
-        least, most = np.fmin.reduce(values), np.fmax.reduce(values)
-        return cls(len(values), (~np.isnan(values)).sum(axis=0), (values < 0).sum(axis=0), least, most)
-
-    def __add__(self, other: MetricCounts) -> MetricCounts:
-        return MetricCounts(
-            self.rows + other.rows,
-            self.measured + other.measured,
-            self.negative + other.negative,
-            np.fmin(self.least, other.least),
-            np.fmax(self.most, other.most),
-        )
-
-    def reasons(self, metrics: Sequence[str], missing: float) -> pd.Series:
-        """Say by metric why nothing can be learned from it; see `data.tables.decisions.reasons`."""
-        seldom = 1 - self.measured / self.rows > missing
-        same = self.least == self.most
-        told = [
-            f"was measured in {self.measured[place]} of {self.rows} runs"
-            if seldom[place]
-            else f"has the same value {self.least[place]:g} in all runs"
-            if same[place]
-            else ""
-            for place in range(len(metrics))
-        ]
-        return pd.Series(told, list(metrics), dtype="str")
-
-
-@dataclass(frozen=True)
-class Cleaning:
-    """A piece to be cleaned.
-
-    Attributes
-    ----------
-    metrics : DataFrame
-        As `MatrixTables.metrics`; it is known which of them may be negative.
-    reasons : Series of str
-        By metric, why nothing can be learned from it.
-    missing : float
-        The share of the raw metrics that a run may lack.
-    part : Series of int
-        By test case, to which part it belongs.
-    share : float
-        Of the pairs that are returned with all their runs.
-    """
-
-    number: int
-    file: Path
-    metrics: pd.DataFrame
-    reasons: pd.Series
-    missing: float
-    part: pd.Series
-    share: float
-    seed: int
-
-
-@dataclass(frozen=True)
 class Cleaned:
-    """What came of a piece.
+    """What came of a chunk.
 
     Attributes
     ----------
     file : Path
-        Its valid runs, with the metrics that say something and the column `PART`.
+        Its valid runs, with the metrics that carry information and the column `PART`.
     runs, valid, pairs : int
         Runs in all; valid ones, and their pairs.
     some : MatrixTables
         Some pairs with all their runs, flagged.
     by_analysts : bool
-        Whether an analyst has flagged a run of the piece invalid.
+        Whether an analyst has flagged a run of the chunk invalid.
     """
 
     file: Path
@@ -277,80 +201,102 @@ class Cleaned:
 
 
 def cleaned(
-    source: Path,
-    pieces: Pieces,
-    part: pd.Series,
-    compute: Compute,
-    *,
-    missing: float,
-    some: int,
-    seed: int,
+    source: Path, chunks: Chunks, part: pd.Series, compute: Compute, *, missing: float, some: int, seed: int
 ) -> list[Cleaned]:
-    """Clean all pieces, which are then gone.
+    """Clean all chunks by the rules of `data.matrices.validity`, and remove their files.
 
     Parameters
     ----------
     source : Path
-        Where the runs come from; the table of metrics lies beside them.
+        The runs, with the table of metrics beside them.
     part : Series of int
-        By test case.
+        By test case, the part that it belongs to.
     missing : float
         The share of the raw metrics that a run may lack.
     some : int
-        About as many runs are returned, all of a pair.
-    seed : int
-        Of their choice.
+        Number of runs to return, about; whole pairs, drawn by `seed`.
 
     Raises
     ------
     InputError
-        If no metric says anything, or a run is wrong.
+        If no metric carries information, or a run is wrong.
     """
-    counts = reduce(add, side_by_side(counted, pieces.files, compute, "count metrics"))
-    names = metrics_of(runs_of(pieces.files[0]))
+    counted = pd.concat(side_by_side(metric_counts, chunks.files, compute, "count metrics"))
+    kinds = {"rows": "sum", "measured": "sum", "negative": "sum", "least": "min", "most": "max"}
+    counts = counted.groupby(level=0, sort=False).agg(kinds)
+    rows, names = int(counts["rows"].iloc[0]) if len(counts) else 0, list(counts.index)
     table = described(source, names)
-    reasons = counts.reasons(names, missing)
-    often = pd.Series(counts.negative / counts.rows > SIGNED_SHARE, names)
-    signed = table["signed"].fillna(often.reindex(table["metric"]).reset_index(drop=True).astype("boolean"))
-    table, share = table.assign(signed=signed), min(1.0, some / counts.rows)
+    often = (counts["negative"] / counts["rows"] > SIGNED_SHARE).reindex(table["metric"])
+    table = table.assign(signed=table["signed"].fillna(often.reset_index(drop=True).astype("boolean")))
     raw = [name for name in table["metric"] if not name.startswith(SUMMARY)]
     if not raw:
         raise InputError("has no raw metric", file=source)
+    reasons = pd.Series([_reason(row, missing) for row in counts.itertuples()], names, dtype="str")
     telling(reasons, raw)
-    tasks = [
-        Cleaning(number, file, table, reasons, missing, part, share, seed)
-        for number, file in enumerate(pieces.files)
-    ]
-    return side_by_side(clean, tasks, compute, "clean matrices")
+    task = partial(
+        clean,
+        table=table,
+        reasons=reasons,
+        missing=missing,
+        part=part,
+        share=min(1.0, some / rows),
+        seed=seed,
+    )
+    return side_by_side(task, list(enumerate(chunks.files)), compute, "clean matrices")
 
 
-def counted(file: Path) -> MetricCounts:
-    """Count the metrics of a piece."""
+def metric_counts(file: Path) -> pd.DataFrame:
+    """Return by metric of a chunk ``rows, measured, negative, least, most``; NaN where never measured."""
     runs = runs_of(file)
-    return MetricCounts.of(runs[metrics_of(runs)].to_numpy(np.float64))
+    values = runs[metrics_of(runs)]
+    return pd.DataFrame(
+        {
+            "rows": len(values),
+            "measured": values.notna().sum(),
+            "negative": (values < 0).sum(),
+            "least": values.min(),
+            "most": values.max(),
+        }
+    )
 
 
-def clean(task: Cleaning) -> Cleaned:
-    """Write the valid runs of a piece, and remove it."""
-    runs = runs_of(task.file)
+def _reason(counts: Any, missing: float) -> str:
+    if 1 - counts.measured / counts.rows > missing:
+        return f"was measured in {counts.measured} of {counts.rows} runs"
+    return f"has the same value {counts.least:g} in all runs" if counts.least == counts.most else ""
+
+
+def clean(
+    chunk: tuple[int, Path],
+    *,
+    table: pd.DataFrame,
+    reasons: pd.Series,
+    missing: float,
+    part: pd.Series,
+    share: float,
+    seed: int,
+) -> Cleaned:
+    """Write the valid runs of a numbered chunk, and remove its file; see `cleaned`."""
+    number, file = chunk
     nothing = pd.DataFrame(columns=["run_id", "cause", "cause_size", "invalid_kind"])
-    tables = MatrixTables.of({"runs": runs, "causes": nothing, "metrics": task.metrics})
+    tables = MatrixTables.of({"runs": runs_of(file), "causes": nothing, "metrics": table})
+    count = len(tables.runs)
     try:
         tables = tables.without_flaws(Problems())
     except InputError as exc:
         raise exc.within("matrices") from exc
-    flagged = decided(tables, task.reasons, task.missing).flagged(tables)
+    flagged = decided(tables, reasons, missing).flagged(tables)
     valid = flagged.runs["valid"].to_numpy(bool)
     pairs = flagged.runs["pair_id"].unique()
-    chosen = pairs[np.random.default_rng([task.seed, task.number]).random(len(pairs)) < task.share]
+    chosen = pairs[np.random.default_rng([seed, number]).random(len(pairs)) < share]
     some = flagged.of_runs(flagged.runs["pair_id"].isin(chosen).to_numpy(bool))
     kept = flagged.of_runs(valid).runs
     target = flagged.runs[flagged.runs["side"] == SIDES[1]].drop_duplicates("pair_id")
     home = target.set_index("pair_id")["workload"].reindex(kept["pair_id"])
-    part = task.part.reindex(home).to_numpy(np.float64)
-    with replacing(task.file.with_name(CLEAN)) as path:
-        kept.assign(**{PART: part}).to_parquet(path, index=False, row_group_size=_GROUP)
-    task.file.unlink()
-    path = task.file.with_name(CLEAN)
+    path = file.with_name(CLEAN)
+    with replacing(path) as temporary:
+        parts = part.reindex(home).to_numpy(np.float64)
+        kept.assign(**{PART: parts}).to_parquet(temporary, index=False, row_group_size=_GROUP)
+    file.unlink()
     by_analysts = bool((~tables.runs["valid"].fillna(value=True)).any())
-    return Cleaned(path, len(runs), int(valid.sum()), kept["pair_id"].nunique(), some, by_analysts)
+    return Cleaned(path, count, int(valid.sum()), kept["pair_id"].nunique(), some, by_analysts)

@@ -16,8 +16,8 @@ from pathlib import Path
 import pandas as pd
 
 from data.matrices import run as matrix_rates
-from data.matrices import schema
 from data.matrices import suite as matrix_suite
+from data.matrices import validity
 from data.matrices.programs import Work
 from data.matrices.run import HEAVY, Bench, Order, Outcome, calibrate
 from data.matrices.suite import (
@@ -309,8 +309,8 @@ def tables(suite: MatrixSuite, entries: Sequence[MeasuredRun], name: str) -> Mat
     metrics = [
         {
             "metric": metric,
-            "unit": schema.UNITS.get(metric) or matrix_rates.unit(metric),
-            "signed": matrix_rates.signed(metric) or metric == schema.CPU_OTHERS,
+            "unit": validity.UNITS.get(metric) or matrix_rates.unit(metric),
+            "signed": matrix_rates.signed(metric) or metric == validity.CPU_OTHERS,
         }
         for metric in values.columns
     ]
@@ -325,10 +325,10 @@ def _values(entries: Sequence[MeasuredRun]) -> pd.DataFrame:
     none = dict.fromkeys((name for entry in entries for name in entry.metrics), 0.0)
     raw = pd.DataFrame([{**none, **entry.metrics} for entry in entries], dtype="float64")
     measured = {
-        schema.ELAPSED: [float(f"{entry.elapsed:.6g}") for entry in entries],
-        schema.TRANSACTIONS: [float(entry.transactions) for entry in entries],
+        validity.ELAPSED: [float(f"{entry.elapsed:.6g}") for entry in entries],
+        validity.TRANSACTIONS: [float(entry.transactions) for entry in entries],
     }
-    rolled = schema.rolled_up(raw.assign(**measured))
+    rolled = validity.rolled_up(raw.assign(**measured))
     return rolled[[name for name in rolled if name.startswith(SUMMARY) or varies(rolled[name])]]
 
 
@@ -394,7 +394,7 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
             measure(session, suite, plan(suite, causes, kinds), run=bench.run, cost=cost)
     entries = session.journal.entries
     made = tables(suite, entries, machine.name())
-    busy = made.runs[schema.CPU_OTHERS].dropna()
+    busy = made.runs[validity.CPU_OTHERS].dropna()
     others_busy = round(float(busy.median()), 1) if len(busy) else None
     foreign = sorted(entry.foreign for entry in entries)
     return session.end(suite, made, lacking=lacking, foreign=foreign, others_busy=others_busy)

@@ -24,7 +24,7 @@ from data.measure.child import Talking, TimedOutError, TimeLimits, execute
 from data.measure.groups import Group, Quota, why_no_groups
 from data.measure.kernel_counts import Numbers, Program, descendants
 from data.measure.perf_stat import Counting
-from data.measure.suite import WORKLOADS
+from data.measure.session import WORKLOADS
 
 CHANGE, PEAK = ".change", ".peak"
 PROGRAM, GROUP, PERF = "process.", "group.", "perf."

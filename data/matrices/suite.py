@@ -12,7 +12,7 @@ from pydantic import Field
 
 from data.errors import InputError
 from data.matrices.workloads import DEFECTS, STANDING, WORKLOADS
-from data.measure.suite import Count, CountedSuite, typed, unique
+from data.measure.session import Count, CountedSuite, typed, unique
 from data.tables.documents import Section
 from data.tables.files import yaml_content
 from data.tables.problems import unknown

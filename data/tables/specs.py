@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -14,9 +14,6 @@ from data.errors import InputError
 from data.tables import parquet
 from data.tables.files import replacing
 from data.tables.problems import Problems
-
-if TYPE_CHECKING:
-    from pandera.errors import SchemaError
 
 
 @dataclass(frozen=True)
@@ -42,69 +39,31 @@ class Rule:
 def broken(
     table: pd.DataFrame, rules: Sequence[Rule], dtypes: Mapping[str, str], name: str
 ) -> dict[int, tuple[str, str]]:
-    """Return by row of a table what is wrong with it, and the column that has no value; by rule, then by row.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Its rows are counted from 0.
-    rules : sequence of Rule
-    dtypes : mapping of str to str
-        Of its columns.
-    name : str
-        What messages call the table.
+    """Return by row, counted from 0, the first rule that it breaks, and the column that has no value.
 
     Raises
     ------
     InputError
-        If a column is missing or of another type.
+        If a column is missing or has another type; it calls the table `name`.
     """
-    if all(_holds(table, rule, dtypes) for rule in rules):
-        return {}
-    # only what is wrong is worth loading pandera
-    import pandera.pandas as pa
-    from pandera.errors import SchemaErrors
-
-    def column(name: str) -> pa.Column:
-        own = [rule for rule in rules if rule.column == name]
-        checks = [pa.Check(rule.holds, error=rule.told) for rule in own]
-        return pa.Column(dtypes.get(name), checks, nullable=all(rule.gaps for rule in own))
-
+    for column in dict.fromkeys(rule.column for rule in rules):
+        if column not in table:
+            raise InputError(f"the column {column} must be there", place=name)
+        dtype, expected = str(table[column].dtype), dtypes.get(column)
+        if expected and dtype.casefold() != expected.casefold():
+            raise InputError(f"the column {column} holds {dtype}; expected {expected}", place=name)
     found: dict[int, tuple[str, str]] = {}
-    try:
-        pa.DataFrameSchema({rule.column: column(rule.column) for rule in rules}).validate(table, lazy=True)
-    except SchemaErrors as exc:
-        for error in exc.schema_errors:
-            cases = error.failure_cases
-            if not isinstance(cases, pd.DataFrame):
-                raise InputError(_of_column(error), place=name) from exc
-            for row, value in zip(cases["index"], cases["failure_case"], strict=True):
-                found.setdefault(int(row), _of_value(error, value))
+    for rule in rules:
+        values = table[rule.column]
+        known = values.notna().to_numpy(bool)
+        wrong = ~known & (not rule.gaps)
+        wrong[known] = ~rule.holds(values[known]).to_numpy(bool)
+        for row in np.flatnonzero(wrong):
+            value = values.iloc[row]
+            empty = pd.isna(value) or value == ""
+            told = f"has no {rule.column}" if empty else f"{rule.column}={shown(value)} must be {rule.told}"
+            found.setdefault(int(row), (told, rule.column if empty else ""))
     return found
-
-
-def _holds(table: pd.DataFrame, rule: Rule, dtypes: Mapping[str, str]) -> bool:
-    """Tell whether a column is there, of its type, and as its rule says."""
-    if rule.column not in table:
-        return False
-    values = table[rule.column]
-    if str(values.dtype) != dtypes.get(rule.column, str(values.dtype)):
-        return False
-    known = values.notna()
-    return bool((rule.gaps or known.all()) and rule.holds(values[known]).all())
-
-
-def _of_column(error: SchemaError) -> str:
-    if error.schema.name is None:
-        return f"the column {error.failure_cases} must be there"
-    return f"the column {error.schema.name} holds {error.failure_cases}; expected {error.check}"
-
-
-def _of_value(error: SchemaError, value: Any) -> tuple[str, str]:
-    column = error.schema.name
-    if pd.isna(value) or value == "":
-        return f"has no {column}", column
-    return f"{column}={shown(value)} must be {error.check.error}", ""
 
 
 def shown(value: Any) -> str:

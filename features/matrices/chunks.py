@@ -1,10 +1,10 @@
-"""What forms know from matrices that are larger than memory: medians by column, noise by piece."""
+"""What forms know from matrices that are larger than memory: medians by column, noise by chunk."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
+from data.matrices.chunks import PART
 from data.matrices.tables import RUN_DTYPES, MatrixTables
 from data.parallel import Compute, side_by_side
 from data.tables.specs import typed
@@ -24,17 +25,15 @@ _AT_ONCE = 20_000_000
 
 
 @dataclass(frozen=True)
-class CleanPieces:
-    """Pieces of valid runs.
+class CleanChunks:
+    """Chunks of valid runs.
 
     Attributes
     ----------
     files : tuple of Path
         Each holds whole pairs of whole test cases.
     metrics : tuple of str
-        The raw metrics, all of which are in every piece.
-    part : str
-        The column that tells to which part of the test cases a run belongs.
+        The raw metrics, all of which are in every chunk.
     parts : int
         What is said of a pair comes from the other parts; 1: from all.
     """
@@ -44,15 +43,14 @@ class CleanPieces:
     groups: tuple[str, ...]
     rows: int
     pairs: int
-    part: str
     parts: int
 
     def read(self, file: Path) -> tuple[MatrixTables, Floats]:
-        """Read a piece, and the parts of its runs."""
-        table = ds.dataset(file).to_table(columns=[*RUN_DTYPES, *self.metrics, self.part])
+        """Read a chunk, and the parts of its runs."""
+        table = ds.dataset(file).to_table(columns=[*RUN_DTYPES, *self.metrics, PART])
         runs = table.to_pandas(ignore_metadata=True).astype(RUN_DTYPES)
         nothing = typed(None, MatrixTables.SPECS["causes"].dtypes)
-        part = runs.pop(self.part).to_numpy(np.float64)
+        part = runs.pop(PART).to_numpy(np.float64)
         return MatrixTables(runs, nothing, typed(None, MatrixTables.SPECS["metrics"].dtypes)), part
 
     def learning(self, part: Floats) -> list[NDArray[np.bool_]]:
@@ -61,37 +59,36 @@ class CleanPieces:
         return [np.ones(len(part), bool), *(part != number for number in others)]
 
 
-def learned(pieces: CleanPieces, compute: Compute) -> list[Known]:
+def learned(chunks: CleanChunks, compute: Compute) -> list[Known]:
     """Learn what `features.matrices.forms.known` does of all runs; then of those outside of each part.
 
-    A column at a time gives medians and units; noise is summed up by pieces.
+    A column at a time gives medians and units; noise is summed up by chunks.
     """
-    step = max(1, _AT_ONCE // max(pieces.rows, 1))
-    some = [pieces.metrics[start : start + step] for start in range(0, len(pieces.metrics), step)]
-    found = side_by_side(_scales, [(pieces, metrics) for metrics in some], compute, "scales of metrics")
+    step = max(1, _AT_ONCE // max(chunks.rows, 1))
+    some = [chunks.metrics[start : start + step] for start in range(0, len(chunks.metrics), step)]
+    found = side_by_side(partial(_scales, chunks), some, compute, "scales of metrics")
     scales = np.concatenate(found, axis=1)
-    starts = [Known.scaling(pieces.metrics, one, pieces.groups) for one in scales]
-    tasks = [(pieces, starts, file) for file in pieces.files]
-    sums = zip(*side_by_side(_noise, tasks, compute, "noise of metrics"), strict=True)
+    starts = [Known.scaling(chunks.metrics, one, chunks.groups) for one in scales]
+    noise = partial(_noise, chunks, starts)
+    sums = zip(*side_by_side(noise, chunks.files, compute, "noise of metrics"), strict=True)
     return [reduce(add, one).learned(start) for one, start in zip(sums, starts, strict=True)]
 
 
-def rows_of(pieces: CleanPieces, known: Sequence[Known], file: Path) -> Rows:
-    """Contrast the pairs of a piece, each in the light of the parts that it is not of."""
-    tables, part = pieces.read(file)
-    if pieces.parts == 1:
+def rows_of(chunks: CleanChunks, known: Sequence[Known], file: Path) -> Rows:
+    """Contrast the pairs of a chunk, each in the light of the parts that it is not of."""
+    tables, part = chunks.read(file)
+    if chunks.parts == 1:
         rows = contrasted(tables, known[0])
     else:
-        here = [number for number in range(pieces.parts) if (part == number).any()]
+        here = [number for number in range(chunks.parts) if (part == number).any()]
         rows = joined([contrasted(tables.of_runs(part == number), known[number + 1]) for number in here])
     return rows.of(~np.isnan(rows.y))
 
 
-def _scales(task: tuple[CleanPieces, Sequence[str]]) -> Floats:
+def _scales(chunks: CleanChunks, metrics: Sequence[str]) -> Floats:
     """Return medians and units of some metrics, shape (n_known, n_metrics, 2)."""
-    pieces, metrics = task
-    table = ds.dataset(list(pieces.files)).to_table(columns=[*metrics, pieces.part], use_threads=False)
-    chosen = pieces.learning(_numbers(table, pieces.part))
+    table = ds.dataset(list(chunks.files)).to_table(columns=[*metrics, PART], use_threads=False)
+    chosen = chunks.learning(_numbers(table, PART))
     columns = (_numbers(table, name) for name in metrics)
     found = [[middle_and_unit(column[rows]) for rows in chosen] for column in columns]
     return np.array(found).swapaxes(0, 1)
@@ -103,8 +100,7 @@ def _numbers(table: pa.Table, name: str) -> Floats:
     return values
 
 
-def _noise(task: tuple[CleanPieces, Sequence[Known], Path]) -> list[NoiseSums]:
-    pieces, starts, file = task
-    tables, part = pieces.read(file)
-    chosen = pieces.learning(part)
+def _noise(chunks: CleanChunks, starts: Sequence[Known], file: Path) -> list[NoiseSums]:
+    tables, part = chunks.read(file)
+    chosen = chunks.learning(part)
     return [NoiseSums.of(tables.of_runs(rows), start) for rows, start in zip(chosen, starts, strict=True)]

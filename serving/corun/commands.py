@@ -161,7 +161,7 @@ def corun_measure(
     repetitions: Annotated[int, typer.Option("--repetitions", min=1, help="How often each is run.")] = 1,
 ) -> int:
     """Really run the best, the worst and the random placements of a plan on this machine, and compare."""
-    from data.corun.placements import main
+    from data.corun.collect import main
     from data.tables.files import write_text
     from serving.answering import write
     from serving.corun.place import PLAN, measured_text, plan_of, read_measured

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
-from data.corun.placements import FILE
+from data.corun.collect import PLACEMENTS_FILE
 from data.corun.tables import AND, CorunTables
 from data.corun.validity import CorunDecisions
 from data.paths import Places
@@ -224,7 +224,7 @@ class EvaluatedCoruns:
             decisions.kept(CorunTables.read(places.interim)),
             tuple(decisions.explained()),
             read_table(places.processed / "features.parquet", INSTANCES)[list(INSTANCES)],
-            read_measured(root / PLACEMENTS) if (root / PLACEMENTS / FILE).is_file() else None,
+            read_measured(root / PLACEMENTS) if (root / PLACEMENTS / PLACEMENTS_FILE).is_file() else None,
             **tables,
         )
 

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from data.corun.placements import DTYPES, FILE
+from data.corun.collect import PLACEMENT_DTYPES, PLACEMENTS_FILE
 from data.errors import InputError
 from data.tables.documents import said
 from data.tables.files import content_of
@@ -74,7 +74,7 @@ class MeasuredPlacements:
 
 def checked_on(machine: str, directory: Path = PLACEMENTS) -> CheckedAnswer | None:
     """Return what a plan for `machine` saved when it was run; None where none was."""
-    if not (directory / FILE).is_file():
+    if not (directory / PLACEMENTS_FILE).is_file():
         return None
     found = read_measured(directory)
     return found.checked if found.plan.machine == machine else None
@@ -96,7 +96,7 @@ def plan_of(path: Path) -> PlaceAnswer:
 
 def read_measured(directory: Path) -> MeasuredPlacements:
     """Read what ``perfjudge corun measure`` wrote."""
-    plan, rows = plan_of(directory / PLAN), read_table(directory / FILE, DTYPES)
+    plan, rows = plan_of(directory / PLAN), read_table(directory / PLACEMENTS_FILE, PLACEMENT_DTYPES)
     runs = rows.groupby(["placement", "repetition"], sort=True)["corun_seconds"].sum()
     totals = runs.groupby(level=0).agg(
         measured="mean", spread=lambda values: float(np.ptp(values)) / 2, repetitions="size"

@@ -1,10 +1,10 @@
-"""An engine learns from runs of any number: one piece at a time, and one group at a time."""
+"""An engine learns from runs of any number: one chunk at a time, and one group at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.errors import InputError
-from data.matrices.chunks import PART, RUNS, Cleaned, cleaned, dataset, part
+from data.matrices.chunks import RUNS, Cleaned, cleaned, dataset, part
 from data.matrices.tables import MatrixTables
 from data.parallel import Compute, side_by_side
 from data.tables.files import digest_of, replacing
-from features.matrices.chunks import CleanPieces, learned, rows_of
+from features.matrices.chunks import CleanChunks, learned, rows_of
 from features.matrices.forms import ABOUT, Known, Rows, joined
 from features.matrices.projection import Projection, RowMoments
 from training.estimators.catalogue import Params
@@ -36,31 +36,8 @@ _ROWS, _LABEL = "rows.parquet", "abnormal"
 
 
 @dataclass(frozen=True)
-class Shaping:
-    """A piece whose pairs are to become rows, a `share` of which is returned."""
-
-    pieces: CleanPieces
-    known: Sequence[Known]
-    number: int
-    share: float
-    seed: int
-
-
-@dataclass(frozen=True)
-class ShapedPiece:
-    """What came of a piece.
-
-    Attributes
-    ----------
-    file : Path
-        All of its rows.
-    some : Rows
-        Some of them.
-    moments : RowMoments or None
-        None where there is no row.
-    counted : DataFrame
-        ``abnormal, rows`` by group.
-    """
+class ShapedChunk:
+    """A chunk's pairs as rows: all in `file`, some in memory, and their moments (None without rows)."""
 
     file: Path
     some: Rows
@@ -68,56 +45,30 @@ class ShapedPiece:
     counted: pd.DataFrame
 
 
-@dataclass(frozen=True)
-class Contrasts:
-    """All pairs as rows: where they lie, and what is known of them together."""
-
-    known: Known
-    pieces: Sequence[ShapedPiece]
-
-    @property
-    def some(self) -> Rows:
-        """Some rows of all pieces."""
-        return joined([one.some for one in self.pieces])
-
-    @property
-    def moments(self) -> RowMoments:
-        """The moments of all rows."""
-        return reduce(add, [one.moments for one in self.pieces if one.moments is not None])
-
-    @property
-    def counted(self) -> pd.DataFrame:
-        """``abnormal, rows`` by group."""
-        found = pd.concat([one.counted for one in self.pieces]).groupby(level=0).sum()
-        abnormal, rows = int(found["abnormal"].sum()), int(found["rows"].sum())
-        if abnormal in {0, rows}:
-            told = "abnormal" if abnormal else "normal"
-            raise InputError(f"there is none to learn from but what is {told}; expected both", place="runs")
-        return found
-
-
-def shape(task: Shaping) -> ShapedPiece:
-    """Write the rows of a piece beside it."""
-    place = task.pieces.files[task.number]
-    rows, file = rows_of(task.pieces, task.known, place), place.with_name(_ROWS)
+def shape(
+    numbered: tuple[int, Path], *, chunks: CleanChunks, known: Sequence[Known], share: float, seed: int
+) -> ShapedChunk:
+    """Write the rows of a numbered chunk beside it; keep about `share` of them in memory."""
+    number, source = numbered
+    rows, file = rows_of(chunks, known, source), source.with_name(_ROWS)
     with replacing(file) as path:
         numbers = pd.DataFrame(rows.x, columns=[*rows.columns])
         whole = pd.concat([rows.about, numbers], axis="columns").assign(**{_LABEL: rows.y})
         whole.to_parquet(path, index=False)
-    draw = np.random.default_rng([task.seed, task.number]).random(len(rows.y))
+    draw = np.random.default_rng([seed, number]).random(len(rows.y))
     counted = counts(rows.about["group"].to_numpy(object), rows.y.astype(np.int64))
-    return ShapedPiece(
-        file, rows.of(draw < task.share), RowMoments.of(rows.x) if len(rows.y) else None, counted
-    )
+    moments = RowMoments.of(rows.x) if len(rows.y) else None
+    return ShapedChunk(file, rows.of(draw < share), moments, counted)
 
 
-def read_group(files: Sequence[Path], group: str, like: Rows) -> Rows:
-    """Read the rows of a group, which have the columns of others."""
-    wanted = [("group", "==", group)]
-    whole = pd.concat([pd.read_parquet(file, filters=wanted) for file in files], ignore_index=True)
-    x: NDArray[np.float64] = whole[[*like.columns]].to_numpy(np.float64)
-    y = whole[_LABEL].to_numpy(np.float64)
-    return Rows(x, like.columns, whole[[*ABOUT]], y, like.blocks, like.beside)
+def group_counts(shaped: Sequence[ShapedChunk]) -> pd.DataFrame:
+    """Return ``abnormal, rows`` by group; InputError if all rows are normal, or all abnormal."""
+    found = pd.concat([chunk.counted for chunk in shaped]).groupby(level=0).sum()
+    abnormal, rows = int(found["abnormal"].sum()), int(found["rows"].sum())
+    if abnormal in {0, rows}:
+        told = "abnormal" if abnormal else "normal"
+        raise InputError(f"there is none to learn from but what is {told}; expected both", place="runs")
+    return found
 
 
 #: About so many pairs are searched on, and teach who judges where a group has no judge of its own.
@@ -138,9 +89,9 @@ class LargeRecipe:
     missing : float
         The share of the raw metrics that a run may lack.
     compute : Compute
-        Its workers must see the directory of the pieces under the same name.
+        Its workers must see the directory of the chunks under the same name.
     runs : int
-        Of a piece.
+        Of a chunk.
     """
 
     cell: Cell
@@ -161,8 +112,13 @@ class LargeRecipe:
         if self.cell.model not in CATALOGUE or self.cell.model in PAIRED:
             known = ", ".join(name for name in CATALOGUE if name not in PAIRED)
             raise InputError(f'model="{self.cell.model}"; expected one of: {known}')
-        pieces, found = self.cleaned(source, work)
-        engine = self.learned(self.shaped(pieces))
+        chunks, found = self.cleaned(source, work)
+        # the form learns from all chunks, then all pairs are contrasted; see `Shape.of`
+        known = learned(chunks, self.compute)
+        share = min(1.0, SEARCHED / max(1, chunks.pairs))
+        task = partial(shape, chunks=chunks, known=known, share=share, seed=self.seed)
+        shaped = side_by_side(task, list(enumerate(chunks.files)), self.compute, "contrast pairs")
+        engine = self.learned(known[0], shaped)
         some = MatrixTables.joined([one.some for one in found])
         by_analysts = any(one.by_analysts for one in found)
         card = EngineCard(
@@ -170,7 +126,7 @@ class LargeRecipe:
             model=self.cell.model,
             scheme=asdict(self.cell.scheme),
             metrics=described(some.metrics),
-            groups=pieces.groups,
+            groups=chunks.groups,
             own=tuple(sorted(engine.judges.own)),
             threshold=engine.threshold,
             params=dict(engine.found.params),
@@ -180,69 +136,65 @@ class LargeRecipe:
         )
         return TrainedEngine(engine, ValidityTree.fit(some, self.seed) if by_analysts else None, card)
 
-    def cleaned(self, source: Path, work: Path) -> tuple[CleanPieces, list[Cleaned]]:
+    def cleaned(self, source: Path, work: Path) -> tuple[CleanChunks, list[Cleaned]]:
         """Part the runs of `source`, and leave those that can be learned from."""
-        pieces = part(source, work.resolve(), self.runs)
-        parts = PARTS if len(pieces.workloads) >= PARTS else 1
-        of_part = parted(pieces.workloads, self.seed) % parts
+        chunks = part(source, work.resolve(), self.runs)
+        parts = PARTS if len(chunks.workloads) >= PARTS else 1
+        of_part = parted(chunks.workloads, self.seed) % parts
         found = cleaned(
-            source, pieces, of_part, self.compute, missing=self.missing, some=VALIDATED, seed=self.seed
+            source, chunks, of_part, self.compute, missing=self.missing, some=VALIDATED, seed=self.seed
         )
         files = tuple(one.file for one in found if one.valid)
-        groups = tuple(sorted(pieces.workloads["group"].unique()))
+        groups = tuple(sorted(chunks.workloads["group"].unique()))
         rows, pairs = (sum(getattr(one, name) for one in found) for name in ("valid", "pairs"))
         metrics = tuple(found[0].some.raw)
-        return CleanPieces(files, metrics, groups, rows, pairs, PART, parts), found
+        return CleanChunks(files, metrics, groups, rows, pairs, parts), found
 
-    def shaped(self, pieces: CleanPieces) -> Contrasts:
-        """Learn what the form needs from all pieces, and contrast all pairs; see `Shape.of`."""
-        known = learned(pieces, self.compute)
-        share = min(1.0, SEARCHED / max(1, pieces.pairs))
-        tasks = [Shaping(pieces, known, number, share, self.seed) for number in range(len(pieces.files))]
-        return Contrasts(known[0], side_by_side(shape, tasks, self.compute, "contrast pairs"))
-
-    def learned(self, shaped: Contrasts) -> FittedEngine:
-        """Fit the engine: what all groups share to some of the pairs, and each group's own to all of its."""
+    def learned(self, known: Known, shaped: Sequence[ShapedChunk]) -> FittedEngine:
+        """Fit what groups share to some of the pairs, and each group's own judge to all of its pairs."""
         scheme, model, seed = self.cell.scheme, CATALOGUE[self.cell.model], self.seed
-        rows, groups = shaped.some, with_cases(shaped.counted)
-        projection = Projection.of_moments(shaped.moments, rows.beside, scheme.components or 0)
+        rows, groups = joined([chunk.some for chunk in shaped]), with_cases(group_counts(shaped))
+        moments = reduce(add, [chunk.moments for chunk in shaped if chunk.moments is not None])
+        projection = Projection.of_moments(moments, rows.beside, scheme.components or 0)
         cases = Cases.of(rows, projection, plain=scheme.tuned)
         question = SearchQuestion(
             model, cases, groups, scheme.components, scheme.balance, scheme.tuned, {}, seed
         )
         chosen = search(question, self.trials)
         params, everything = chosen.params, cases.y >= 0
-        own = self._own(params, groups if params["share"] else (), projection, shaped)
+        task = partial(
+            fit_group,
+            files=tuple(chunk.file for chunk in shaped),
+            cell=self.cell,
+            params=params,
+            projection=projection,
+            like=rows.of(rows.y > 1),
+            seed=seed,
+        )
+        apart = groups if params["share"] else ()
+        own = dict(zip(apart, side_by_side(task, apart, self.compute, "fit groups"), strict=True))
         shared = Judges.fit(model, params, cases, chosen=everything, groups=(), seed=seed)
         judges = Judges(own, shared.fallback, float(params["share"]), params["components"])
-        fitting = (shaped.known, Grouping("given"), projection, judges, chosen)
-        return FittedEngine(scheme, self.cell.model, scheme.form, *fitting)
-
-    def _own(
-        self, params: Params, groups: Sequence[str], projection: Projection, shaped: Contrasts
-    ) -> dict[str, Any]:
-        """Fit the classifiers of groups."""
-        files, like = tuple(one.file for one in shaped.pieces), shaped.some.of(shaped.some.y > 1)
-        tasks = [GroupFit(group, files, self.cell, params, projection, like, self.seed) for group in groups]
-        return dict(zip(groups, side_by_side(fit_group, tasks, self.compute, "fit groups"), strict=True))
+        return FittedEngine(
+            scheme, self.cell.model, scheme.form, known, Grouping("given"), projection, judges, chosen
+        )
 
 
-@dataclass(frozen=True)
-class GroupFit:
-    """A group's classifier to be fitted to all rows of the group in `files`."""
-
-    group: str
-    files: tuple[Path, ...]
-    cell: Cell
-    params: Params
-    projection: Projection
-    like: Rows
-    seed: int
-
-
-def fit_group(task: GroupFit) -> Any:
-    """Return the fitted classifier."""
-    rows = read_group(task.files, task.group, task.like)
-    cases = Cases.of(rows, task.projection, plain=task.cell.scheme.tuned)
-    x = cases.leading(task.params["components"])
-    return fitted(CATALOGUE[task.cell.model], task.params, x, cases.y, task.seed)
+def fit_group(
+    group: str,
+    *,
+    files: Sequence[Path],
+    cell: Cell,
+    params: Params,
+    projection: Projection,
+    like: Rows,
+    seed: int,
+) -> Any:
+    """Return a classifier fitted to all rows of a group in `files`, which have the columns of `like`."""
+    wanted = [("group", "==", group)]
+    whole = pd.concat([pd.read_parquet(file, filters=wanted) for file in files], ignore_index=True)
+    x: NDArray[np.float64] = whole[[*like.columns]].to_numpy(np.float64)
+    y = whole[_LABEL].to_numpy(np.float64)
+    rows = Rows(x, like.columns, whole[[*ABOUT]], y, like.blocks, like.beside)
+    cases = Cases.of(rows, projection, plain=cell.scheme.tuned)
+    return fitted(CATALOGUE[cell.model], params, cases.leading(params["components"]), cases.y, seed)

@@ -364,9 +364,9 @@ def test_a_line_that_is_no_entry_is_told_in_one_line(suite, tmp_path):
         ),
         (
             MeasuredStressor, None,
-            [('{"constraint": "", "kind": "stressor", "name": "cpu", "threads": 0, "repetition": 1,'
-             ' "at": "2026-11-21T00:00:00+00:00", "value": null, "problem": "did nothing",'
-             ' "foreign": 0.25}')],
+            [('{"constraint": "", "kind": "stressor", "name": "cpu", "threads": 0,'
+             ' "repetition": 1, "at": "2026-11-21T00:00:00+00:00", "value": null,'
+             ' "problem": "did nothing", "foreign": 0.25}')],
             [("", "stressor", "cpu", 0, 1)],
         ),
     ],

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.corun.placements import plan
+from data.corun.collect import plan_placements
 from data.errors import InputError
 from serving.corun.evaluated import check
 from serving.corun.online.samples import looked
@@ -128,7 +128,7 @@ def test_pairs_that_were_not_all_measured_are_not_placed():
 
 def test_all_groups_are_run_once_a_repetition_and_no_placement_at_a_time_of_its_own():
     placements = [(name, [["a", "b"], ["c"]]) for name in ("best", "random-1", "worst")]
-    planned = plan(placements, 2, seed=3)
+    planned = plan_placements(placements, 2, seed=3)
     first, second = planned[:6], planned[6:]
     assert {one.repetition for one in first} == {1}
     for block in (first, second):
@@ -136,4 +136,4 @@ def test_all_groups_are_run_once_a_repetition_and_no_placement_at_a_time_of_its_
             (name, group) for name in ("best", "random-1", "worst") for group in (1, 2)
         }
     assert [one.placement for one in first] != sorted(one.placement for one in first)
-    assert planned == plan(placements, 2, seed=3)
+    assert planned == plan_placements(placements, 2, seed=3)

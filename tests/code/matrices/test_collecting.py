@@ -10,8 +10,8 @@ import yaml
 
 from data.errors import InputError
 from data.matrices import run as matrix_rates
-from data.matrices import schema
 from data.matrices import suite as matrix_suite
+from data.matrices import validity
 from data.matrices.collect import HOST, Cost, MeasuredRun, PlannedRun, corrected, measure, order, plan, tables
 from data.matrices.run import Look, Outcome, rates
 from data.matrices.suite import CAUSES, INVALID_KINDS, QUOTA, MatrixSuite
@@ -333,18 +333,18 @@ def test_what_the_kernel_counts_grows_and_has_names_that_last():
 
 
 def test_summary_metrics_are_what_their_formulas_say():
-    kinds = {kind: 1.0 + number for number, kind in enumerate(schema.PROCESSOR_TIMES)}
+    kinds = {kind: 1.0 + number for number, kind in enumerate(validity.PROCESSOR_TIMES)}
     raw = {f"{place}.{kind}": float(value) for place in ("cpu", "stat") for kind, value in kinds.items()}
     raw |= {"process.busy": 6.0, "process.read_calls": 2.0, "process.write_calls": 3.0, "disk.reads": 1.0}
-    run = pd.DataFrame([raw | {schema.ELAPSED: 2.0, schema.TRANSACTIONS: 50.0}])
-    found = schema.rolled_up(run).iloc[0]
+    run = pd.DataFrame([raw | {validity.ELAPSED: 2.0, validity.TRANSACTIONS: 50.0}])
+    found = validity.rolled_up(run).iloc[0]
     assert found["summary_throughput"] == 25
     assert found["summary_cpu"] == pytest.approx(100 * 15 / 36)
     assert found["summary_cpu_others"] == pytest.approx(100 * 9 / 36)
     assert found["summary_io_calls"] == 5
     assert math.isnan(found["summary_disk_requests"])
-    assert set(schema.UNITS) == {name for name in found.index if name.startswith("summary_")}
-    assert 15 <= len(schema.UNITS) <= 18
+    assert set(validity.UNITS) == {name for name in found.index if name.startswith("summary_")}
+    assert 15 <= len(validity.UNITS) <= 18
 
 
 @pytest.mark.parametrize(

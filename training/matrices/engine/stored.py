@@ -11,8 +11,8 @@ import pandas as pd
 from pydantic import FiniteFloat, StrictBool
 
 from data.errors import InputError
-from data.matrices.schema import signed
 from data.matrices.tables import METRIC_DTYPES, MatrixTables
+from data.matrices.validity import signed
 from data.tables.specs import typed
 from training.matrices.engine.engine import Engine
 from training.matrices.engine.judges import Alarms

@@ -11,8 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.errors import InputError
-from data.matrices.schema import LARGEST
 from data.matrices.tables import SIDES, MatrixTables, RunPlaces
+from data.matrices.validity import LARGEST
 from features.matrices.forms import FLOOR, Known, known
 
 Floats = NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""An engine that learns a piece at a time is the engine that learns from everything at once."""
+"""An engine that learns a chunk at a time is the engine that learns from everything at once."""
 
 import numpy as np
 import pandas as pd
@@ -25,16 +25,16 @@ def at_once(tables):
     return EngineRecipe(CELL, TRIALS, SEED, examples.flagged, MISSING, "digest").train(examples.tables)
 
 
-def in_pieces(tables, directory, runs, cell=CELL):
+def in_chunks(tables, directory, runs, cell=CELL):
     tables.write(directory / "source")
     recipe = LargeRecipe(cell, TRIALS, SEED, MISSING, Compute(), runs)
     return recipe.train(directory / "source", directory / "work")
 
 
 @pytest.mark.parametrize(("groups", "runs"), [(1, 10_000), (3, 70)])
-def test_an_engine_that_learned_from_pieces_says_what_one_says_that_learned_from_all(groups, runs, tmp_path):
+def test_an_engine_that_learned_from_chunks_says_what_one_says_that_learned_from_all(groups, runs, tmp_path):
     tables = pairs(groups=groups, cases=7, invalid=0.04)
-    one, other = at_once(tables), in_pieces(tables, tmp_path, runs)
+    one, other = at_once(tables), in_chunks(tables, tmp_path, runs)
     for name in ("middles", "units", "drift", "spread"):
         known, again = getattr(one.engine.known, name), getattr(other.engine.known, name)
         np.testing.assert_allclose(again, known, rtol=1e-12)
@@ -53,7 +53,7 @@ def test_an_engine_that_learned_from_pieces_says_what_one_says_that_learned_from
     assert stored.engine.judged(unseen)["probability"].tolist() == again["probability"].tolist()
 
 
-def test_pieces_hold_whole_test_cases_of_one_group_in_the_order_of_the_source(tmp_path):
+def test_chunks_hold_whole_test_cases_of_one_group_in_the_order_of_the_source(tmp_path):
     tables = pairs(groups=3, cases=5)
     runs = tables.runs.sample(frac=1, random_state=1).reset_index(drop=True)
     source = tmp_path / "source"
@@ -61,15 +61,15 @@ def test_pieces_hold_whole_test_cases_of_one_group_in_the_order_of_the_source(tm
     for number, some in enumerate(np.array_split(np.arange(len(runs)), 4)):
         runs.iloc[some].to_parquet(source / f"{number}.parquet", index=False)
     found = part(source, tmp_path / "work", 80)
-    pieces = [MatrixTables.SPECS["runs"].read(file) for file in found.files]
-    assert max(map(len, pieces)) <= 80
-    assert found.rows == len(runs) == sum(map(len, pieces))
-    whole = pd.concat(pieces)
+    chunks = [MatrixTables.SPECS["runs"].read(file) for file in found.files]
+    assert max(map(len, chunks)) <= 80
+    assert found.rows == len(runs) == sum(map(len, chunks))
+    whole = pd.concat(chunks)
     assert whole.groupby("workload").apply(lambda one: one.index.size).eq(36).all()
-    for piece in pieces:
-        assert len(set(piece["group"])) == 1
-        order = runs[runs["run_id"].isin(piece["run_id"])]
-        assert piece["run_id"].tolist() == order["run_id"].tolist()
+    for chunk in chunks:
+        assert len(set(chunk["group"])) == 1
+        order = runs[runs["run_id"].isin(chunk["run_id"])]
+        assert chunk["run_id"].tolist() == order["run_id"].tolist()
 
 
 @pytest.mark.parametrize(
@@ -96,4 +96,4 @@ def test_what_no_engine_can_learn_from_is_told_in_one_line(spoil, told, tmp_path
 
 def test_a_model_that_compares_single_runs_is_refused(tmp_path):
     with pytest.raises(InputError, match='model="similarity-logistic"; expected one of: '):
-        in_pieces(pairs(cases=3), tmp_path, 100, Cell("similarity-logistic", LARGE))
+        in_chunks(pairs(cases=3), tmp_path, 100, Cell("similarity-logistic", LARGE))
