@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from data.tables.formats import Format
-from serving.comparisons.commands import add
-from serving.comparisons.labels.options import SERVING
-from serving.comparisons.options import Assumed, Floor, From, Retrospective
+from serving.comparisons.commands import SERVING, Assumed, Floor, From, Retrospective, add
 from serving.comparisons.promises import OPTIONS, FailOnUnsure
 from serving.supply import (
     MEBIBYTE,
@@ -39,10 +37,9 @@ def _page(root: Path) -> str:
 def _doors() -> Sequence[Door]:
     from data.comparisons.request import JudgeRequest
     from serving.comparisons.body import answer_json, answer_many, answer_xml
-    from serving.comparisons.loader import LOADER
+    from serving.comparisons.endpoints import LOADER, asked, given
     from serving.comparisons.schemas import JudgeAnswer
-    from serving.comparisons.shadow import asked, given
-    from serving.comparisons.xml.schema import xml_schema
+    from serving.comparisons.xml.report import xml_schema
     from serving.http.bodies import JSON
 
     return [

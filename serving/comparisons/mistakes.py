@@ -16,9 +16,8 @@ from data.comparisons.sides import Sides
 from data.comparisons.tables import COMPARISON_DTYPES, OPERATION, ComparisonTables
 from data.paths import Places
 from features.comparisons.prepared import Asked
-from serving.comparisons.explain.facts import Facts, direction
 from serving.comparisons.explain.features import Fact
-from serving.comparisons.explain.sentences import sentences
+from serving.comparisons.explain.sentences import Facts, direction, sentences
 from serving.reports.chart_marks import Boxes, Dots, ValueLine, thinned
 from serving.reports.charts import INK, Chart, Words, counted, percent, plain
 from serving.reports.evaluation_files import surest_mistakes

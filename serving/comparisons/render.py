@@ -8,10 +8,8 @@ from dataclasses import asdict
 from json.encoder import encode_basestring_ascii as _quoted
 
 from data.comparisons.pair import counted
-from serving.comparisons.explain.explanations import Reason, Unlike
-from serving.comparisons.explain.nearest import Precedent
-from serving.comparisons.judge import Judgement, Verdict
-from serving.comparisons.moves import Move
+from serving.comparisons.explain.explanations import Precedent, Reason, Unlike
+from serving.comparisons.judge import Judgement, Move, Verdict
 from serving.comparisons.promises import decided_answer, line
 from serving.reports.verdict_lines import Answer, Lines, VerdictLine
 from training.evaluation.thresholds import Wish

@@ -17,13 +17,18 @@ from data.comparisons.tables import versions
 from data.errors import InputError
 from data.tables.problems import Problems
 from serving.answering import write
-from serving.comparisons.compare.acknowledging import Acknowledgements, read_acknowledged
-from serving.comparisons.compare.annotating import add_to_page, annotated
-from serving.comparisons.compare.confirming import Confirming
-from serving.comparisons.compare.reading import ComparedRun, ComparedRuns, RunReader
-from serving.comparisons.compare.revisions import Revision, head
-from serving.comparisons.compare.rows import ComparedSides, rows_of
-from serving.comparisons.compare.showing import as_answer, as_cases, as_comment, as_table
+from serving.comparisons.compare.acknowledging import Acknowledgements, Revision, head, read_acknowledged
+from serving.comparisons.compare.reading import ComparedRun, ComparedRuns, Confirming, RunReader
+from serving.comparisons.compare.rows import (
+    ComparedSides,
+    add_to_page,
+    annotated,
+    as_answer,
+    as_cases,
+    as_comment,
+    as_table,
+    rows_of,
+)
 from serving.comparisons.compare.weighing import Weighed, weigh
 from serving.comparisons.model import Judge
 from serving.comparisons.xml.report import as_xml

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
-from data.comparisons.pair import MatchedOperations, Missing, counted
+from data.comparisons.pair import MatchedOperations, Missing, counted, listed
+from data.comparisons.pair import told as told_missing
 from data.comparisons.tables import OPERATION, ComparisonTables, units
+from data.errors import InputError, one_line, visible
+from serving.comparisons import render
 from serving.comparisons.compare.acknowledging import Excuse
 from serving.comparisons.compare.weighing import Outcome, Weighed, outcome_of
-from serving.comparisons.explain.facts import Direction, direction
 from serving.comparisons.explain.features import percent
-from serving.comparisons.explain.sentences import shifted
-from serving.comparisons.judge import Verdict
-from serving.comparisons.moves import Move
-from serving.reports.verdict_lines import VerdictLine
+from serving.comparisons.explain.sentences import Direction, direction, shifted
+from serving.comparisons.judge import Move, Verdict
+from serving.reports.text_tables import cell, printed, prose, shown
+from serving.reports.verdict_lines import Lines, VerdictLine, as_junit
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 #: In the order in which they want attention, and what several are called.
 OUTCOMES: dict[Outcome, str] = {
@@ -239,3 +249,183 @@ def _size(row: ComparedRow) -> float:
 def _counted(kind: Outcome, number: int) -> str:
     singular = {"regression", "improvement"}
     return counted(number, kind) if kind in singular else f"{number} {OUTCOMES[kind]}"
+
+
+#: A comment holds 65,536 characters at GitHub; what does not matter most is left out of longer ones.
+_LONGEST = 60_000
+_MARKS = {
+    "regression": "red",
+    "unsure": "magenta",
+    "improvement": "cyan",
+    "acknowledged": "yellow",
+    "invalid": "yellow",
+    "within_noise": "green",
+    "unchanged": "green",
+}
+
+
+def marker(name: str) -> str:
+    """Return the line by which a comment is found that the next one replaces."""
+    return f"<!-- perfjudge compare {visible(' '.join(name.replace('--', '').split()))} -->"
+
+
+def as_comment(compared: ComparedSides, name: str) -> str:
+    """Return a comment in Markdown: what matters as a table, the rest folded."""
+    marked = [row for row in compared.ordered if row.outcome not in QUIET]
+    rest = compared.ordered[len(marked) :]
+    head = [marker(name), f"### perfjudge: {compared.summary}", ""]
+    told = [*head, *_fitting(compared, marked, _LONGEST // 2)]
+    told += [f"- {prose(line)}" for line in _further(compared)]
+    if rest:
+        table = _fitting(compared, rest, _LONGEST - sum(len(line) + 1 for line in told))
+        many = ", ".join(f"{compared.counts[kind]} {OUTCOMES[kind]}" for kind in OUTCOMES
+                         if kind in QUIET and compared.counts[kind])  # fmt: skip
+        told += ["", f"<details><summary>{many}</summary>", "", *table, "", "</details>"]
+    summary = prose(render.summary(compared.weighed.judgement))
+    return "\n".join([*told, "", f"<sub>{summary}</sub>"]) + "\n"
+
+
+def as_table(compared: ComparedSides, *, terminal: bool) -> str:
+    """Return a table for a terminal of this width, or a wide one without colours."""
+    notes = "".join(f"{one_line(note)}\n" for note in compared.notes)
+    if not terminal:
+        return printed(_table(compared)) + notes
+    from rich.console import Console
+
+    console = Console()
+    with console.capture() as captured:
+        console.print(_table(compared))
+    return captured.get() + notes
+
+
+def as_cases(compared: ComparedSides) -> str:
+    """Return JUnit XML: a regression fails, what is unsure, invalid or acknowledged is skipped."""
+    rows = [row.line(_which(compared, row) or row.verdict.comparison_id) for row in compared.ordered]
+    headings, notes = ("benchmark", "operation", "reasons"), compared.notes
+    return as_junit(Lines(rows, headings, compared.summary, notes, notes))
+
+
+def as_answer(compared: ComparedSides) -> str:
+    """Return the JSON of any judgement, and beside it what a comparison of runs knows."""
+    content = json.loads(render.as_json(compared.weighed.judgement))
+    for verdict, row in zip(content["verdicts"], compared.rows, strict=True):
+        verdict |= {
+            "outcome": row.outcome,
+            "model_verdict": row.judged,
+            "machine": row.machine,
+            "unit": row.unit,
+            "versions": row.versions,
+            "target_operation": row.matched or verdict["operation"],
+            "faster": row.move._asdict() if row.outcome == "improvement" and row.move else None,
+            "acknowledged": None if row.excuse is None else asdict(row.excuse),
+        }
+    content["notes"] = list(compared.notes)
+    content["missing"] = [{"kind": one.kind, **asdict(one)} for one in compared.missing]
+    content["counts"] = {kind: compared.counts[kind] for kind in OUTCOMES}
+    content["whole_run"] = compared.weighed.whole
+    return json.dumps(content, indent=1, allow_nan=False) + "\n"
+
+
+def _further(compared: ComparedSides) -> Iterator[str]:
+    """Yield what vanished, what is new, and what else is to be known, a line each."""
+    alone = {*told_missing(compared.missing, compared.sides)}
+    for side, told in (("baseline", "vanished"), ("target", "new")):
+        own = [str(one) for one in compared.missing if one.only_in == side]
+        if own:
+            yield f"{told}: {listed(own)}"
+    yield from (note for note in compared.notes if note not in alone)
+
+
+def _which(compared: ComparedSides, row: ComparedRow) -> str:
+    return compared.named[row.verdict.comparison_id]
+
+
+def _columns(compared: ComparedSides) -> Sequence[str]:
+    which = ["comparison"] if any(compared.named.values()) else []
+    threads = ["configuration"] if compared.threaded else []
+    return ["", "operation", *which, *threads, "baseline", "target", "change", "p", "why"]
+
+
+def _cells(compared: ComparedSides, row: ComparedRow) -> list[str]:
+    which = [_which(compared, row)] if any(compared.named.values()) else []
+    threads = [row.configuration] if compared.threaded else []
+    return [row.label, row.name, *which, *threads, *row.medians, row.change, row.chance, row.why]
+
+
+def _fitting(compared: ComparedSides, rows: Sequence[ComparedRow], room: int) -> list[str]:
+    """Return a table of as many rows as there is room for, and how many more there are."""
+    if not rows:
+        return []
+    columns = _columns(compared)
+    told = [f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}"]
+    for number, row in enumerate(rows):
+        marked, *others = map(cell, _cells(compared, row))
+        line = f"| {marked if row.outcome in QUIET else f'**{marked}**'} | {' | '.join(others)} |"
+        room -= len(line) + 1
+        if room < 0:
+            return [*told, "", f"and {len(rows) - number} more", ""]
+        told.append(line)
+    return [*told, ""]
+
+
+def _table(compared: ComparedSides) -> Table:
+    from rich.table import Table
+
+    table = Table(*_columns(compared), caption=shown(render.summary(compared.weighed.judgement)))
+    for row in compared.ordered:
+        first, *others = _cells(compared, row)
+        table.add_row(shown(first, _MARKS[row.outcome]), *map(shown, others))
+    return table
+
+
+#: GitHub shows so many of each kind and step.
+_MOST = 10
+#: The variable that names the file of a step's page.
+_PAGE = "GITHUB_STEP_SUMMARY"
+_Kind = Literal["error", "warning", "notice"]
+_KINDS: dict[str, _Kind] = {
+    "regression": "error",
+    "unsure": "warning",
+    "improvement": "notice",
+    "acknowledged": "notice",
+}
+
+
+def annotated(compared: ComparedSides) -> Iterator[str]:
+    """Yield a line for each row that matters, and for what vanished; at most so many as are shown."""
+    told = [_of_row(row) for row in compared.ordered if row.outcome in _KINDS]
+    told += [("warning", "vanished", str(one)) for one in compared.missing if one.only_in == "baseline"]
+    told.sort(key=lambda one: ("error", "warning", "notice").index(one[0]))
+    for kind, group in groupby(told, key=lambda one: one[0]):
+        lines = list(group)
+        kept = lines if len(lines) <= _MOST else lines[: _MOST - 1]
+        yield from (_line(*line) for line in kept)
+        if len(kept) < len(lines):
+            yield _line(kind, "perfjudge", f"and {len(lines) - len(kept)} more")
+
+
+def add_to_page(text: str) -> None:
+    """Add Markdown to the page of this step; InputError where there is none."""
+    path = os.environ.get(_PAGE)
+    if not path:
+        raise InputError(f"the variable {_PAGE} is not set; GitHub sets it in a step of a workflow")
+    try:
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as exc:
+        raise InputError(exc.strerror or "cannot be written", file=path) from exc
+
+
+def _of_row(row: ComparedRow) -> tuple[_Kind, str, str]:
+    medians = " -> ".join(filter(None, row.medians))
+    told = "; ".join(filter(None, (medians, row.why)))
+    return _KINDS[row.outcome], f"{row.outcome}: {row.name} {row.change}", told
+
+
+def _line(kind: str, title: str, message: str) -> str:
+    escaped = _escaped(title).replace(":", "%3A").replace(",", "%2C")
+    return f"::{kind} title={escaped}::{_escaped(message)}\n"
+
+
+def _escaped(text: str) -> str:
+    return "%0A".join(one_line(line).replace("%", "%25") for line in text.splitlines())

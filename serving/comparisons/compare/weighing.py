@@ -16,9 +16,8 @@ from features.comparisons.lasting_changes import SMALLEST, WANTED
 from features.comparisons.prepared import Asked
 from features.comparisons.summaries import spread
 from serving.comparisons.explain.features import percent
-from serving.comparisons.judge import Judgement, Verdict, judge
+from serving.comparisons.judge import Judgement, Move, Verdict, judge
 from serving.comparisons.model import Judge
-from serving.comparisons.moves import Move
 
 Outcome = Literal[
     "regression", "acknowledged", "unsure", "improvement", "invalid", "within_noise", "unchanged"

@@ -14,7 +14,7 @@ from data.comparisons.sides import Samples, Sides
 from data.comparisons.tables import FIVE_NUMBERS
 from serving.comparisons.judge import Judgement, Verdict
 from serving.comparisons.labelling.offered import Ints, Offered, OfferedReport
-from serving.comparisons.labelling.opinions import HIDDEN, GivenVote, Opinions, Reader
+from serving.comparisons.labelling.pool import HIDDEN, GivenVote, Opinions, Reader
 from serving.models import ModelRef
 from serving.reports.verdict_lines import ANSWERS, Answer
 

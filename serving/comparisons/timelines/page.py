@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from data.comparisons.sides import Floats
 from data.errors import visible
-from serving.comparisons.timelines.timeline import (
+from serving.comparisons.timelines.assembled import (
     Change,
     HeatMap,
     Marks,

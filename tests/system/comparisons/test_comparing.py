@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from data.comparisons.pair import Missing
 from data.errors import InputError
 from serving.cli import run
-from serving.comparisons.compare.acknowledging import Acknowledgements, read_acknowledged
-from serving.comparisons.compare.annotating import annotated
-from serving.comparisons.compare.revisions import Revision
+from serving.comparisons.compare.acknowledging import Acknowledgements, Revision, read_acknowledged
+from serving.comparisons.compare.rows import annotated
 
 LEVELS = {"a": 100.0, "b": 40.0, "c": 7.0, "d": 900.0, "e": 20.0, "f": 60.0}
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
+from data.comparisons.request import EXAMPLE
 from data.tables.xml_stream import Document, WholeDocument
-from serving.comparisons.body import answer_xml, judged_json
-from serving.comparisons.model import Judge
+from serving.comparisons.body import answer_json, answer_xml, judged_json
+from serving.comparisons.model import Judge, load, registered, retrospective
+from serving.comparisons.promises import decided_answer, promise_answer
+from serving.comparisons.schemas import ServedJudge
 from serving.http.bodies import JSON
-from serving.supply import Opinion
+from serving.supply import Loader, Opinion
 
 
 def given(media_type: str, content: bytes) -> list[Opinion]:
@@ -47,3 +51,30 @@ def _of_xml(content: bytes) -> list[Opinion]:
         case = one.get("comparison_id") or about
         found.append(Opinion(case, about, verdict, None if told is None else float(told)))
     return found
+
+
+def _told(served: Judge) -> dict[str, Any]:
+    card = served.model.card
+    return {
+        "contribution_unit": served.model.unit,
+        "estimator": card.model,
+        "threshold": card.deciding.high,
+        "unsure_from": card.deciding.low,
+        "floor": card.floor,
+        "set": card.set,
+        "decided": decided_answer(card),
+        "promise": None if card.promise is None else promise_answer(card.promise),
+        "features": card.features,
+        "data_digest": card.data_digest,
+    }
+
+
+def _trial(served: Judge) -> None:
+    """Ask what the first question would otherwise wait for; ValueError if the answer is no probability."""
+    answer_json(json.dumps(EXAMPLE).encode(), served)
+    (probability,) = served.model.probability(served.model.reference[None])
+    if not 0 <= probability <= 1:
+        raise ValueError(f"probability of {probability}")
+
+
+LOADER = Loader(registered, load, _told, ServedJudge, trial=_trial, others=lambda: (retrospective(),))
