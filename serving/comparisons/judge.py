@@ -33,21 +33,12 @@ _ONE_DIGIT = 1e-3
 
 
 class Move(NamedTuple):
-    """What the median of one configuration did, without samples that were left out.
-
-    Attributes
-    ----------
-    threads : int
-    baseline_median, target_median : float
-        In the unit of the result.
-    change : float
-        As a share of the baseline's median; negative is worse.
-    """
+    """What the median of one configuration did, without samples that were left out."""
 
     threads: int
-    baseline_median: float
+    baseline_median: float  # baseline_median, target_median: in the unit of the result
     target_median: float
-    change: float
+    change: float  # as a share of the baseline's median; negative is worse
 
     @property
     def told(self) -> str:
@@ -101,12 +92,8 @@ def in_hindsight(sides: Sides, *, looked_at: bool) -> dict[int, tuple[str, ...]]
 def floored(change: float, floor: float) -> str:
     """Say why a change does not count as a loss, whatever the model says of it.
 
-    Parameters
-    ----------
-    change : float
-        Of the median that moved most towards worse, as a share; negative is worse.
-    floor : float
-        The smallest loss that counts, as a share.
+    `change`: of the median that moved most towards worse, as a share; negative is worse.
+    `floor`: the smallest loss that counts, as a share.
     """
     if change > 0:
         return "no median got worse"
@@ -131,42 +118,26 @@ DecidedBy = Literal["model", "floor", "validity"]
 
 
 class Verdict(NamedTuple):
-    """What is said of one comparison.
-
-    Attributes
-    ----------
-    probability : float or None
-        Of a regression; None if the comparison cannot be judged, 0 below the floor.
-    invalid_reason : str or None
-        Why it cannot be judged.
-    decided_by : {"model", "floor", "validity"}
-    remarks : tuple of str
-        That no median got worse, or by less than the floor, which wild samples were left out, and whether
-        versions after the target are known that the model does not look at, or not known though it does.
-    moved : Move or None
-        The configuration that moved most towards worse; None if the comparison cannot be judged.
-    improved : Move or None
-        Another one that got better, the most.
-    why : Why
-        What else there is to say, found out when somebody asks: `reasons`, `words`, `examples`, `flips_at`,
-        `unlike`.
-    unsure_from : float
-        From here to the threshold the verdict is ``unsure``.
-    """
+    """What is said of one comparison."""
 
     comparison_id: str
     benchmark: str
     operation: str
     verdict: Answer
-    probability: float | None
+    probability: float | None  # of a regression; None if the comparison cannot be judged, 0 below the floor
     threshold: float
-    invalid_reason: str | None
-    decided_by: DecidedBy
+    invalid_reason: str | None  # why it cannot be judged
+    decided_by: DecidedBy  # one of "model", "floor", "validity"
+    #: that no median got worse, or by less than the floor, which wild samples were left out, and whether
+    #: versions after the target are known that the model does not look at, or not known though it does
     remarks: tuple[str, ...]
+    #: the configuration that moved most towards worse; None if the comparison cannot be judged
     moved: Move | None
-    improved: Move | None
+    improved: Move | None  # another one that got better, the most
+    #: what else there is to say, found out when somebody asks: `reasons`, `words`, `examples`, `flips_at`,
+    #: `unlike`
     why: Why
-    unsure_from: float
+    unsure_from: float  # from here to the threshold the verdict is ``unsure``
 
     @property
     def reasons(self) -> tuple[Reason, ...]:
@@ -204,35 +175,20 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True)
 class Judgement:
-    """The verdicts on many comparisons, which become objects when somebody reads them.
-
-    Attributes
-    ----------
-    model : ModelRef
-    unit : {"log-odds", "probability"}
-        The unit of all contributions.
-    card : Card
-        Of the model: what the probabilities are, what is promised, and where the verdicts begin.
-    answers : ndarray of str, shape (n_comparisons,)
-        The verdicts, in the order of the comparisons.
-    told : callable
-        Yields the same one by one, with all that is to be said; anew whenever it is called.
-    asked : ndarray of shape (n_asked, n_features)
-        The vectors that the model was asked about: of all comparisons but those that it did not decide.
-    strange : callable
-        Tells which comparisons are unlike those that the model was trained on, shape (n_comparisons,).
-    notes : tuple of str
-        What had to be assumed of the input, one line each.
-    """
+    """The verdicts on many comparisons, which become objects when somebody reads them."""
 
     model: ModelRef
-    unit: Unit
-    card: Card
-    answers: NDArray[np.str_]
+    unit: Unit  # one of "log-odds", "probability", the unit of all contributions
+    card: Card  # of the model: what the probabilities are, what is promised, and where the verdicts begin
+    answers: NDArray[np.str_]  # shape (n_comparisons,), the verdicts, in the order of the comparisons
+    #: yields the same one by one, with all that is to be said; anew whenever it is called
     told: Callable[[], Iterable[Verdict]]
+    #: shape (n_asked, n_features), the vectors that the model was asked about: of all comparisons but those
+    #: that it did not decide
     asked: Floats
+    #: tells which comparisons are unlike those that the model was trained on, shape (n_comparisons,)
     strange: Callable[[], NDArray[np.bool_]]
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what had to be assumed of the input, one line each
 
     def __len__(self) -> int:
         return len(self.answers)

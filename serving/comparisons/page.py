@@ -46,27 +46,13 @@ DEPTH = 3
 
 @dataclass(frozen=True)
 class Node:
-    """A node of the drawn tree, its threshold in the unit of its feature.
+    """A node of the drawn tree, its threshold in the unit of its feature."""
 
-    Attributes
-    ----------
-    question : str
-        What it asks; empty where it does not.
-    samples : int
-        Training vectors that reach it.
-    fail_share : float
-        Share of ``fail`` among them, by weight.
-    below : int
-        Nodes under it that are not drawn.
-    branches : tuple of Node
-        Yes and no, or nothing.
-    """
-
-    question: str
-    samples: int
-    fail_share: float
-    below: int = 0
-    branches: tuple[Node, ...] = ()
+    question: str  # what it asks; empty where it does not
+    samples: int  # training vectors that reach it
+    fail_share: float  # share of ``fail`` among them, by weight
+    below: int = 0  # nodes under it that are not drawn
+    branches: tuple[Node, ...] = ()  # yes and no, or nothing
 
     @property
     def leaves(self) -> int:
@@ -82,12 +68,8 @@ class Node:
 def nodes_of(model: TrainedModel, rooted: frozenset[str]) -> Node:
     """Read the tree in `model`.
 
-    Parameters
-    ----------
-    model : TrainedModel
-        Its pipeline holds a decision tree, and before it perhaps a scaler.
-    rooted : frozenset of str
-        Features that are signed square roots; their thresholds are also told in percent.
+    `model`: its pipeline holds a decision tree, and before it perhaps a scaler.
+    `rooted`: features that are signed square roots; their thresholds are also told in percent.
     """
     from sklearn.preprocessing import StandardScaler
 
@@ -199,12 +181,7 @@ _BEARABLE = 0.2
 def advice(evaluated: EvaluatedComparisons, champion: pd.DataFrame, doubts: Doubts) -> Iterator[str]:
     """Yield sentences for the person who must act.
 
-    Parameters
-    ----------
-    evaluated : EvaluatedComparisons
-    champion : DataFrame
-        Its verdicts on the grouped folds.
-    doubts : Doubts
+    `champion`: its verdicts on the grouped folds.
     """
     metrics = evaluated.metrics
     promises = metrics.promises.get("grouped", {}).get(metrics.champion)

@@ -22,11 +22,7 @@ UNFLIPPED = f"what would flip a verdict is told in answers of up to {FLIPPED} co
 def as_json(judgement: Judgement, *, flipped: bool = True) -> str:
     """Return the answer of the design's contract as one JSON document, a verdict a line.
 
-    Parameters
-    ----------
-    judgement : Judgement
-    flipped : bool
-        Whether to look for what would flip the verdicts; a note tells where not.
+    `flipped`: whether to look for what would flip the verdicts; a note tells where not.
     """
     card = judgement.card
     about = {"contribution_unit": judgement.unit, "floor": card.floor, "decided": decided_answer(card)}

@@ -32,17 +32,10 @@ _SECONDS = 20
 
 @dataclass(frozen=True)
 class Revision:
-    """What was measured: the versions that its runs name, and the commit that was built.
-
-    Attributes
-    ----------
-    names : tuple of str
-    where : Path
-        A directory of the repository, if it is one.
-    """
+    """What was measured: the versions that its runs name, and the commit that was built."""
 
     names: tuple[str, ...]
-    where: Path
+    where: Path  # a directory of the repository, if it is one
 
     def holds(self, change: str) -> bool:
         """Tell whether a version or commit is this one, or lies before it."""
@@ -156,19 +149,12 @@ class AcknowledgedFile(Section):
 
 @dataclass(frozen=True)
 class Excuse:
-    """Why a fail does not count.
+    """Why a fail does not count."""
 
-    Attributes
-    ----------
-    kind : {"acknowledged", "unstable", "accepted"}
-    until, since : str
-        Empty where it has no end, and no beginning.
-    """
-
-    kind: _Kind
+    kind: _Kind  # one of "acknowledged", "unstable", "accepted"
     by: str
     why: str
-    until: str
+    until: str  # until, since: empty where it has no end, and no beginning
     since: str
 
     @property
@@ -181,15 +167,7 @@ class Excuse:
 
 @dataclass(frozen=True)
 class Acknowledgements:
-    """What the file says, for the revisions that are compared.
-
-    Attributes
-    ----------
-    path : Path
-    content : AcknowledgedFile
-    baseline, target : Revision
-    today : date
-    """
+    """What the file says, for the revisions that are compared."""
 
     path: Path
     content: AcknowledgedFile
@@ -244,10 +222,7 @@ class Acknowledgements:
 def read_acknowledged(path: Path | None) -> tuple[Path, AcknowledgedFile]:
     """Read the file that was named, or the one that is there; no file says nothing.
 
-    Raises
-    ------
-    InputError
-        If it cannot be read, or an entry is wrong.
+    Raises InputError if it cannot be read, or an entry is wrong.
     """
     found = path or DEFAULT
     if path is None and not DEFAULT.exists():

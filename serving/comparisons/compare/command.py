@@ -45,28 +45,18 @@ class Failing:
 
 @dataclass(frozen=True)
 class Outputs:
-    """Where the answer goes.
+    """Where the answer goes."""
 
-    Attributes
-    ----------
-    shown : str
-        table, json, xml, markdown or junit; to `output`, or to standard output.
-    markdown, junit, json : Path or None
-        Further files.
-    annotations, page : bool
-        Whether GitHub's annotations are written to standard error, and Markdown to the page of its step.
-    name : str
-        What tells this comment from those of other comparisons.
-    """
-
-    shown: str
+    shown: str  # table, json, xml, markdown or junit; to `output`, or to standard output
     output: Path | None
-    markdown: Path | None = None
+    markdown: Path | None = None  # markdown, junit, json: further files
     junit: Path | None = None
     json: Path | None = None
+    #: annotations, page: whether GitHub's annotations are written to standard error, and Markdown to the page
+    #: of its step
     annotations: bool = False
     page: bool = False
-    name: str = ""
+    name: str = ""  # what tells this comment from those of other comparisons
 
 
 @dataclass(frozen=True)
@@ -80,42 +70,24 @@ class ComparedPaths:
 
 @dataclass(frozen=True)
 class Comparing:
-    """How two sides are compared.
-
-    Attributes
-    ----------
-    served : Judge
-    measure : Measure
-    assumed : float
-        By how much runs differ where nothing tells; see `features.comparisons.between_run_variation.offsets`.
-    kind : str or None
-        The format of all runs; None: what their content says.
-    confirming : Confirming or None
-    acknowledged : Path or None
-        None: the default file, if it is there.
-    commits : tuple of (str or None)
-        Those of baseline and target; by default the target's is what is checked out.
-    matched : sequence of str
-        As of `data.comparisons.pair.matched_operations`.
-    """
+    """How two sides are compared."""
 
     served: Judge
     measure: Measure
+    #: by how much runs differ where nothing tells; see `features.comparisons.between_run_variation.offsets`
     assumed: float
-    kind: str | None = None
+    kind: str | None = None  # the format of all runs; None: what their content says
     confirming: Confirming | None = None
-    acknowledged: Path | None = None
+    acknowledged: Path | None = None  # None: the default file, if it is there
+    #: those of baseline and target; by default the target's is what is checked out
     commits: tuple[str | None, str | None] = (None, None)
-    matched: Sequence[str] = ()
+    matched: Sequence[str] = ()  # as of `data.comparisons.pair.matched_operations`
 
     def compared(self, paths: ComparedPaths) -> ComparedSides:
         """Compare what both sides measured.
 
-        Raises
-        ------
-        InputError
-            If something cannot be read, the sides have nothing in common or cannot be compared, or a command
-            that is to confirm fails.
+        Raises InputError if something cannot be read, the sides have nothing in common or cannot be
+        compared, or a command that is to confirm fails.
         """
         reader = RunReader(Problems(), self.measure, self.kind)
         runs, told = self._read(paths, reader), read_acknowledged(self.acknowledged)

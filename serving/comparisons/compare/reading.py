@@ -30,20 +30,11 @@ _UNNAMED = "0"
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """One run.
-
-    Attributes
-    ----------
-    path : Path
-    version : str
-        What the file calls it, or else the name of the file.
-    results : DataFrame
-        With the columns of ``RESULT_DTYPES``.
-    """
+    """One run."""
 
     path: Path
-    version: str
-    results: pd.DataFrame
+    version: str  # what the file calls it, or else the name of the file
+    results: pd.DataFrame  # with the columns of ``RESULT_DTYPES``
 
 
 @dataclass(frozen=True)
@@ -69,11 +60,7 @@ class ComparedRuns:
     ) -> ComparedRuns:
         """Compare operations of other names with each other; note which they are.
 
-        Parameters
-        ----------
-        renamed : mapping
-            As of `data.comparisons.pair.MatchedOperations`.
-        note : callable
+        `renamed`: as of `data.comparisons.pair.MatchedOperations`.
         """
         same = {run.path.resolve() for run in self.baseline} == {run.path.resolve() for run in self.target}
         matched = MatchedOperations(renamed, only=same)
@@ -88,27 +75,16 @@ class ComparedRuns:
 
 @dataclass(frozen=True)
 class RunReader:
-    """How runs are read.
-
-    Attributes
-    ----------
-    problems : Problems
-    measure : Measure
-    kind : str or None
-        Their format; None: what the content says.
-    """
+    """How runs are read."""
 
     problems: Problems
     measure: Measure
-    kind: str | None = None
+    kind: str | None = None  # their format; None: what the content says
 
     def runs(self, paths: Sequence[Path]) -> tuple[ComparedRun, ...]:
         """Read runs: of a directory that is none every file, in the order of their names.
 
-        Raises
-        ------
-        InputError
-            If one cannot be read, or a directory holds none.
+        Raises InputError if one cannot be read, or a directory holds none.
         """
         return tuple(
             _run(path, results_of_run(path, self.problems, self.measure, self.kind))
@@ -122,10 +98,7 @@ class RunReader:
     def two_commands(self, run: ComparedRun) -> dict[NamedOperation, NamedOperation]:
         """Return the second command of a hyperfine file by the first, which is the baseline.
 
-        Raises
-        ------
-        InputError
-            If the run is of another format, or has not exactly two commands.
+        Raises InputError if the run is of another format, or has not exactly two commands.
         """
         kind = self.kind or formats.sniff(run.path)
         operations = list(run.results[["benchmark", "operation"]].drop_duplicates().itertuples(False, None))
@@ -191,23 +164,12 @@ VARIABLE = "PERFJUDGE_OPERATIONS"
 
 @dataclass(frozen=True)
 class Confirming:
-    """How often what is run again, and how long it may take.
-
-    Attributes
-    ----------
-    times : int
-    target : tuple of str
-        The command that measures the target, which writes `OUTPUT`.
-    baseline : tuple of str
-        The one of the baseline, run in turn with it; empty: there is none.
-    seconds : float
-        That one run may take.
-    """
+    """How often what is run again, and how long it may take."""
 
     times: int
-    target: tuple[str, ...]
-    baseline: tuple[str, ...]
-    seconds: float
+    target: tuple[str, ...]  # the command that measures the target, which writes `OUTPUT`
+    baseline: tuple[str, ...]  # the one of the baseline, run in turn with it; empty: there is none
+    seconds: float  # that one run may take
 
     def __post_init__(self) -> None:
         for command in filter(None, (self.target, self.baseline)):
@@ -220,19 +182,9 @@ class Confirming:
     ) -> ComparedRuns:
         """Measure again, baseline and target in turn, and return all runs.
 
-        Parameters
-        ----------
-        runs : ComparedRuns
-        tables : ComparisonTables
-            What was compared: whatever else a command measures does not count.
-        doubted : ndarray of bool, shape (n_comparisons,)
-            A command may leave out the others.
-        reader : RunReader
-
-        Raises
-        ------
-        InputError
-            If a command fails, takes too long, or measures nothing that is in doubt.
+        `tables`: what was compared: whatever else a command measures does not count.
+        `doubted`: shape (n_comparisons,), a command may leave out the others.
+        Raises InputError if a command fails, takes too long, or measures nothing that is in doubt.
         """
         end_in_good_order()
         in_doubt = tables.comparisons.loc[doubted, ["benchmark", "operation"]].itertuples(

@@ -44,37 +44,20 @@ QUIET: frozenset[Outcome] = frozenset({"within_noise", "unchanged"})
 
 @dataclass(frozen=True)
 class ComparedRow:
-    """One comparison.
-
-    Attributes
-    ----------
-    outcome : Outcome
-    judged : {"pass", "fail", "unsure", "invalid"}
-        What the model alone says.
-    verdict : Verdict
-    machine, unit, versions : str
-    direction : Direction
-    move : Move or None
-        What the configuration that counts did: what got better most of an improvement, else the worst.
-    excuse : Excuse or None
-        Why it need not fail a build.
-    hidden : float
-        The smallest change that its samples show, as a share; NaN if that is not known.
-    matched : str
-        The target's name of the operation, where that is another one.
-    """
+    """One comparison."""
 
     outcome: Outcome
-    judged: str
+    judged: str  # one of "pass", "fail", "unsure", "invalid", what the model alone says
     verdict: Verdict
     machine: str
     unit: str
     versions: str
     direction: Direction
+    #: what the configuration that counts did: what got better most of an improvement, else the worst
     move: Move | None
-    excuse: Excuse | None
-    hidden: float
-    matched: str = ""
+    excuse: Excuse | None  # why it need not fail a build
+    hidden: float  # the smallest change that its samples show, as a share; NaN if that is not known
+    matched: str = ""  # the target's name of the operation, where that is another one
 
     @property
     def operation(self) -> str:
@@ -158,25 +141,13 @@ class ComparedRow:
 
 @dataclass(frozen=True)
 class ComparedSides:
-    """All that is to be said of two sides.
+    """All that is to be said of two sides."""
 
-    Attributes
-    ----------
-    rows : tuple of ComparedRow
-        In the order of the comparisons.
-    weighed : Weighed
-    tables : ComparisonTables
-    missing : tuple of Missing
-    sides : tuple of str
-        What the two are called.
-    notes : tuple of str
-    """
-
-    rows: tuple[ComparedRow, ...]
+    rows: tuple[ComparedRow, ...]  # in the order of the comparisons
     weighed: Weighed
     tables: ComparisonTables
     missing: tuple[Missing, ...]
-    sides: tuple[str, str]
+    sides: tuple[str, str]  # what the two are called
     notes: tuple[str, ...]
 
     @cached_property

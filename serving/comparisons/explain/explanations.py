@@ -37,26 +37,17 @@ _SIMILAR, _OF_LARGER = 0.02, 0.5
 
 
 class Precedent(NamedTuple):
-    """A labelled comparison that is like the one that was judged.
-
-    Attributes
-    ----------
-    labelled_by, labelled_at : str
-        Who gave the label, and when (ISO 8601); empty where that is not known.
-    distance : float
-        In standard deviations of features, weighted by the model's importance of them.
-    near : str
-        In what the two are similar, and in what not.
-    """
+    """A labelled comparison that is like the one that was judged."""
 
     comparison_id: str
     benchmark: str
     operation: str
     label: str
+    #: labelled_by, labelled_at: who gave the label, and when (ISO 8601); empty where that is not known
     labelled_by: str
     labelled_at: str
-    distance: float
-    near: str
+    distance: float  # in standard deviations of features, weighted by the model's importance of them
+    near: str  # in what the two are similar, and in what not
 
     @property
     def told(self) -> str:
@@ -68,21 +59,13 @@ class Precedent(NamedTuple):
 
 @dataclass(frozen=True)
 class NearestLabelled:
-    """The nearest examples of many comparisons: plain lists, a row after the other.
+    """The nearest examples of many comparisons: plain lists, a row after the other."""
 
-    Attributes
-    ----------
-    names : list of str
-        The features that are compared.
-    index, distance : list, n_rows x 2
-        As `Precedents.nearest` returns them.
-    there, here, alike : list, n_rows x 2 x n_names
-        The values of the examples, those of the comparison, and which are alike.
-    """
-
-    names: Sequence[str]
-    index: Sequence[int]
+    names: Sequence[str]  # the features that are compared
+    index: Sequence[int]  # index, distance: n_rows x 2, as `Precedents.nearest` returns them
     distance: Sequence[float]
+    #: there, here, alike: n_rows x 2 x n_names, the values of the examples, those of the comparison, and
+    #: which are alike
     there: Sequence[float]
     here: Sequence[float]
     alike: Sequence[bool]
@@ -154,70 +137,37 @@ T = TypeVar("T")
 
 
 class Reason(NamedTuple):
-    """One feature of one comparison.
-
-    Attributes
-    ----------
-    value : float or None
-        In the feature's own units; None where it cannot be known.
-    contribution : float
-        Positive = towards fail, in the judgement's ``contribution_unit``.
-    """
+    """One feature of one comparison."""
 
     feature: str
-    value: float | None
-    contribution: float
+    value: float | None  # in the feature's own units; None where it cannot be known
+    contribution: float  # positive = towards fail, in the judgement's ``contribution_unit``
 
 
 class Unlike(NamedTuple):
-    """That a comparison is unlike what the model was trained on, and in which feature most.
-
-    Attributes
-    ----------
-    value : float or None
-        None where it is missing, as it never was in training.
-    low, high : float
-        Between them lie 98 of 100 training comparisons.
-    words : str
-    """
+    """That a comparison is unlike what the model was trained on, and in which feature most."""
 
     feature: str
-    value: float | None
-    low: float
+    value: float | None  # None where it is missing, as it never was in training
+    low: float  # low, high: between them lie 98 of 100 training comparisons
     high: float
     words: str
 
 
 @dataclass(frozen=True)
 class Telling:
-    """What verdicts rest on.
-
-    Attributes
-    ----------
-    asked : Asked
-    units : callable
-        Returns the unit of every comparison.
-    answers : ndarray of str, shape (n_comparisons,)
-    place : ndarray of int, shape (n_comparisons,)
-        The row of `columns` that is a comparison's; -1 where the model was not asked.
-    columns, contributions : ndarray of shape (n_asked, n_features)
-    features : tuple of str
-    count : int
-        How many features are told.
-    decide : Decide
-        Answers to comparisons that were not measured.
-    precedents : Precedents or None
-    """
+    """What verdicts rest on."""
 
     asked: Asked
-    units: Callable[[], Sequence[str]]
-    answers: NDArray[np.str_]
+    units: Callable[[], Sequence[str]]  # returns the unit of every comparison
+    answers: NDArray[np.str_]  # shape (n_comparisons,)
+    #: shape (n_comparisons,), the row of `columns` that is a comparison's; -1 where the model was not asked
     place: Ints
-    columns: Floats
+    columns: Floats  # columns, contributions: shape (n_asked, n_features)
     contributions: Floats
     features: tuple[str, ...]
-    count: int
-    decide: Decide
+    count: int  # how many features are told
+    decide: Decide  # answers to comparisons that were not measured
     precedents: Precedents | None
     _kept: dict[Callable[..., Any], tuple[int, Sequence[Any]]] = field(default_factory=dict)
 

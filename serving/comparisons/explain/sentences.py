@@ -29,31 +29,16 @@ _FEWEST_FOR_TREND = 6
 
 
 class Past(NamedTuple):
-    """What builds did before the target.
+    """What builds did before the target."""
 
-    Attributes
-    ----------
-    steps : int
-        How many steps between neighbouring builds are known before the target.
-    usual : float
-        The middle one, as a share.
-    larger : int
-        How many of them were at least as large as the step from the baseline to the target.
-    builds, as_bad : int
-        How many builds are known before the target, and how many of them were at least as bad.
-    trend : float
-        By how much the last third of them lies above the first, as a share; NaN if there are few.
-    earlier : int
-        How many of the builds lie before the baseline.
-    """
-
-    steps: int
-    usual: float
-    larger: int
+    steps: int  # how many steps between neighbouring builds are known before the target
+    usual: float  # the middle one, as a share
+    larger: int  # how many of them were at least as large as the step from the baseline to the target
+    #: builds, as_bad: how many builds are known before the target, and how many of them were at least as bad
     builds: int
     as_bad: int
-    trend: float
-    earlier: int
+    trend: float  # by how much the last third of them lies above the first, as a share; NaN if there are few
+    earlier: int  # how many of the builds lie before the baseline
 
     @classmethod
     def of(cls, sides: Sides, at: int, change: float) -> Self:
@@ -74,18 +59,10 @@ class Past(NamedTuple):
 
 
 class Later(NamedTuple):
-    """What builds did after the target.
+    """What builds did after the target."""
 
-    Attributes
-    ----------
-    builds : int
-        How many are known.
-    change : float
-        The middle one against the baseline's median, as a share; negative is worse.
-    """
-
-    builds: int = 0
-    change: float = nan
+    builds: int = 0  # how many are known
+    change: float = nan  # the middle one against the baseline's median, as a share; negative is worse
 
     @classmethod
     def of(cls, sides: Sides, at: int, baseline: float) -> Self:
@@ -95,44 +72,24 @@ class Later(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What is measured of one comparison, in the configuration that moved most towards worse.
-
-    Attributes
-    ----------
-    threads : int
-    sign : float
-        -1 where lower is better.
-    configurations, worse : int
-        How many the comparison has, and how many of them got worse.
-    change : float
-        The target's median against the baseline's, as a share; negative is worse.
-    n_baseline, n_target : int
-        Samples; 0 where only five numbers are known.
-    apart : float
-        The gap between the sides as a share of the baseline's median: below 0 where all of the target is
-        worse than all of the baseline, above 0 where all is better, 0 where they overlap.
-    superior : float
-        The share of pairs in which the target's sample is the better one.
-    noise_baseline, noise_target : float
-        The spread of either side (from its quartiles, as a standard deviation), as a share of its median.
-    low, high : float
-        The change of the worst and of the best sample, as a share of the baseline's.
-    past : Past
-    later : Later
-    """
+    """What is measured of one comparison, in the configuration that moved most towards worse."""
 
     threads: int
-    sign: float
-    configurations: int
+    sign: float  # -1 where lower is better
+    configurations: int  # configurations, worse: how many the comparison has, and how many of them got worse
     worse: int
-    change: float
-    n_baseline: int
+    change: float  # the target's median against the baseline's, as a share; negative is worse
+    n_baseline: int  # n_baseline, n_target: Samples; 0 where only five numbers are known
     n_target: int
+    #: the gap between the sides as a share of the baseline's median: below 0 where all of the target is worse
+    #: than all of the baseline, above 0 where all is better, 0 where they overlap
     apart: float
-    superior: float
+    superior: float  # the share of pairs in which the target's sample is the better one
+    #: noise_baseline, noise_target: the spread of either side (from its quartiles, as a standard deviation),
+    #: as a share of its median
     noise_baseline: float
     noise_target: float
-    low: float
+    low: float  # low, high: the change of the worst and of the best sample, as a share of the baseline's
     high: float
     past: Past
     later: Later = Later()
@@ -293,29 +250,17 @@ _FEW = 4
 
 
 class FactInWords(NamedTuple):
-    """A measured fact in words.
-
-    Attributes
-    ----------
-    words : str
-    towards : {1, 0, -1}
-        Whether the fact speaks for a regression, neither for nor against it, or against it.
-    """
+    """A measured fact in words."""
 
     words: str
+    #: one of 1, 0, -1, whether the fact speaks for a regression, neither for nor against it, or against it
     towards: int
 
 
 class UsualSpread(NamedTuple):
-    """How much worse medians got in the training data where people saw no regression, as shares.
+    """How much worse medians got in the training data where people saw no regression, as shares."""
 
-    Attributes
-    ----------
-    usual, most : float
-        What half of them stay below, and what 19 of 20 do.
-    """
-
-    usual: float
+    usual: float  # usual, most: what half of them stay below, and what 19 of 20 do
     most: float
 
 
@@ -328,22 +273,11 @@ def sentences(
 ) -> tuple[str, ...]:
     """Say what a verdict rests on.
 
-    Parameters
-    ----------
-    facts : Facts
-    direction : Direction
-    answer : {"pass", "unsure", "fail"} or None
-        The verdict; None: the facts speak for nothing, and are listed.
-    leaning : iterable of (Fact, float)
-        The facts that the model leans on, the strongest first; positive towards ``fail``. Which way a fact
-        speaks is measured: a model may take "in 88 % of all pairs slower" for less than a regression shows.
-    prior : UsualSpread or None
-        The yardstick where nothing is known of other builds.
-
-    Returns
-    -------
-    tuple of str
-        The shift, the yardstick, what else speaks for the verdict, and what speaks against it.
+    `answer`: one of "pass", "unsure", "fail", the verdict; None: the facts speak for nothing, and are listed.
+    `leaning`: the facts that the model leans on, the strongest first; positive towards ``fail``. Which way a
+    fact speaks is measured: a model may take "in 88 % of all pairs slower" for less than a regression shows.
+    `prior`: the yardstick where nothing is known of other builds.
+    Returns: the shift, the yardstick, what else speaks for the verdict, and what speaks against it.
     """
     verdict = {"pass": _BETTER, None: _NEITHER}.get(answer, _WORSE)
     speaking = _speaking(facts, direction, verdict, leaning)

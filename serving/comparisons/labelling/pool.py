@@ -40,21 +40,11 @@ class GivenVote(NamedTuple):
 
 @dataclass(frozen=True)
 class LabelsGiven:
-    """What people say now, withdrawn labels left out.
+    """What people say now, withdrawn labels left out."""
 
-    Attributes
-    ----------
-    table : DataFrame
-        As of `data.comparisons.tables`; who labelled is the annotator.
-    votes : mapping
-        By comparison_id.
-    away : str
-        Why nobody knows what they say now; empty if it is known.
-    """
-
-    table: pd.DataFrame
-    votes: Mapping[str, Sequence[GivenVote]] = field(default_factory=dict)
-    away: str = ""
+    table: pd.DataFrame  # as of `data.comparisons.tables`; who labelled is the annotator
+    votes: Mapping[str, Sequence[GivenVote]] = field(default_factory=dict)  # by comparison_id
+    away: str = ""  # why nobody knows what they say now; empty if it is known
 
     @classmethod
     def of(cls, current: pd.DataFrame) -> LabelsGiven:
@@ -94,16 +84,9 @@ class Reader:
 
     Versions, verdicts and the labels of others give an answer away. So they are shown of a comparison only
     after the reader has answered it, unless the reader wants to see everything.
-
-    Attributes
-    ----------
-    name : str
-        Empty if it is not known.
-    given : LabelsGiven
-    sees_all : bool
     """
 
-    name: str
+    name: str  # empty if it is not known
     given: LabelsGiven
     sees_all: bool = False
 
@@ -123,18 +106,10 @@ class Reader:
 
 @dataclass(frozen=True)
 class Opinions:
-    """What the served model says.
+    """What the served model says."""
 
-    Attributes
-    ----------
-    ref : ModelRef or None
-        None: there is no model.
-    answers : sequence of str
-        Its verdicts, in the order of the comparisons; empty without a model.
-    """
-
-    ref: ModelRef | None
-    answers: Sequence[Answer]
+    ref: ModelRef | None  # None: there is no model
+    answers: Sequence[Answer]  # its verdicts, in the order of the comparisons; empty without a model
 
     @classmethod
     def of(cls, offered: Offered, served: Judge | None) -> Opinions:
@@ -146,19 +121,12 @@ class Opinions:
 
 @dataclass(frozen=True)
 class LabelOrder:
-    """Which comparisons to label first.
+    """Which comparisons to label first."""
 
-    Attributes
-    ----------
-    identifiers : sequence of str
-        Of all but what the source has labelled, the first first; at the end those that were labelled here,
-        which are to be labelled again if their labels are withdrawn.
-    labels : int
-        How many labels it is computed from.
-    """
-
+    #: of all but what the source has labelled, the first first; at the end those that were labelled here,
+    #: which are to be labelled again if their labels are withdrawn
     identifiers: Sequence[str]
-    labels: int
+    labels: int  # how many labels it is computed from
 
     @classmethod
     def of(cls, known: ToLabel, own: pd.DataFrame, given: pd.DataFrame, counting: Rule) -> LabelOrder:
@@ -176,24 +144,12 @@ T = TypeVar("T")
 
 @dataclass
 class Background(Generic[T]):
-    """A value that a thread computes, once for each state of what it depends on.
+    """A value that a thread computes, once for each state of what it depends on."""
 
-    Attributes
-    ----------
-    name : str
-        What is computed, for the log.
-    value : object or None
-        What was computed last; None until then.
-    trouble : str
-        Why the last computing failed; empty if it did not.
-    state : hashable or None
-        What the value, or the trouble, belongs to.
-    """
-
-    name: str
-    value: T | None = None
-    trouble: str = ""
-    state: Hashable = None
+    name: str  # what is computed, for the log
+    value: T | None = None  # what was computed last; None until then
+    trouble: str = ""  # why the last computing failed; empty if it did not
+    state: Hashable = None  # what the value, or the trouble, belongs to
     _thread: Thread | None = None
     _lock: Lock = field(default_factory=Lock)
 
@@ -239,12 +195,8 @@ class LabelPool:
     once. The source is read once, later changes of its files are not followed; verdicts follow the model, the
     order the labels.
 
-    Parameters
-    ----------
-    source : Path or None
-        Comparisons in any format that is read; None: nothing is offered.
-    model : Lazy or None
-        What judges them.
+    `source`: comparisons in any format that is read; None: nothing is offered.
+    `model`: what judges them.
     """
 
     def __init__(self, source: Path | None, model: Lazy | None = None) -> None:
@@ -258,20 +210,9 @@ class LabelPool:
     def identifier(self, name: str) -> str | None:
         """Return the comparison_id of an offered comparison; waits until the source is read.
 
-        Parameters
-        ----------
-        name : str
-            The comparison_id itself, or the key that stands for it in addresses of pages.
-
-        Returns
-        -------
-        str or None
-            None if no such comparison is offered.
-
-        Raises
-        ------
-        InputError
-            If it cannot be read, or takes longer than `PATIENCE`.
+        `name`: the comparison_id itself, or the key that stands for it in addresses of pages.
+        Returns: None if no such comparison is offered.
+        Raises InputError if it cannot be read, or takes longer than `PATIENCE`.
         """
         if self.source is None:
             return None
@@ -286,10 +227,7 @@ class LabelPool:
     def offered(self) -> Offered:
         """Return what is offered.
 
-        Raises
-        ------
-        RefusedError
-            404 if nothing is; 503 while the source is being read, or if it could not be.
+        Raises RefusedError 404 if nothing is; 503 while the source is being read, or if it could not be.
         """
         if self.source is None:
             raise RefusedError(HTTPStatus.NOT_FOUND, _NONE)
@@ -313,12 +251,8 @@ class LabelPool:
     def order(self, given: pd.DataFrame, *, anew: bool = False) -> LabelOrder | None:
         """Return which comparisons to label first; None while that is computed for the first time.
 
-        Parameters
-        ----------
-        given : DataFrame
-            The labels that were given here, as of `data.comparisons.tables`.
-        anew : bool
-            Whether every label is to count; else what the last `EVERY` said may be left out.
+        `given`: the labels that were given here, as of `data.comparisons.tables`.
+        `anew`: whether every label is to count; else what the last `EVERY` said may be left out.
         """
         offered, served = self.offered(), self._served()
         known = self._known.of(_identity(served), partial(self._learn, offered, served))

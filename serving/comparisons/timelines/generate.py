@@ -36,29 +36,17 @@ Advance = Callable[[int, int, str], None]
 
 @dataclass(frozen=True)
 class TimelineWish:
-    """What is to be made.
-
-    Attributes
-    ----------
-    rules : tuple of Path
-    results, output : Path
-        Folders.
-    model, server : str or None
-        Who judges: a model by its address, or a server; None: the champion, if there is one.
-    measure : Measure
-    keep_going : bool
-    jobs : int
-        How many processes work.
-    """
+    """What is to be made."""
 
     rules: tuple[Path, ...]
-    results: Path
+    results: Path  # results, output: Folders
     output: Path
+    #: model, server: who judges: a model by its address, or a server; None: the champion, if there is one
     model: str | None = None
     server: str | None = None
     measure: Measure = field(default_factory=Measure)
     keep_going: bool = False
-    jobs: int = 1
+    jobs: int = 1  # how many processes work
 
 
 class Written(NamedTuple):
@@ -78,15 +66,7 @@ class _Page(NamedTuple):
 def generate(wish: TimelineWish, advance: Advance | None = None) -> Written:
     """Read results, and write a page per machine and set of rules, and one that lists them.
 
-    Parameters
-    ----------
-    wish : TimelineWish
-    advance : callable, optional
-
-    Raises
-    ------
-    InputError
-        If rules, results or the model cannot be read or don't fit together.
+    Raises InputError if rules, results or the model cannot be read or don't fit together.
     """
     if wish.model is not None and wish.server is not None:
         raise InputError("--model and --server: both say who judges; expected one of them")
@@ -157,10 +137,7 @@ def _told(tell: Advance, done: int, of: int) -> None:
 def judges(model: str | None, server: str | None) -> TimelineJudge:
     """Return who judges: a server, a model, or the champion; nobody if there is no champion.
 
-    Raises
-    ------
-    InputError
-        If there is no such model or server.
+    Raises InputError if there is no such model or server.
     """
     if server is not None:
         return _of_server(server)
@@ -227,10 +204,8 @@ def slugs(names: Iterable[str]) -> list[str]:
 def give_timelines(wish: TimelineWish, *, as_json: bool) -> int:
     """Write the pages, say what was written, and return the exit code.
 
-    Raises
-    ------
-    InputError
-        As of `serving.comparisons.timelines.generate.generate`, or if a server does not answer.
+    Raises InputError as of `serving.comparisons.timelines.generate.generate`, or if a server does not
+    answer.
     """
     try:
         with Screen() as screen:

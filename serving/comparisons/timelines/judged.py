@@ -56,30 +56,14 @@ class Ask(NamedTuple):
 
 @dataclass(frozen=True)
 class Course:
-    """One operation at the versions of which it was measured; places count these.
+    """One operation at the versions of which it was measured; places count these."""
 
-    Attributes
-    ----------
-    number : int
-        Which operation.
-    known : ndarray of shape (n_places,)
-        The versions.
-    width : int
-        How many versions there are in all.
-    windowed : bool
-        Whether versions have so few samples that windows stand for them.
-    turns : tuple of int
-        The places from which on the level is another one, ascending.
-    losses : tuple of Stretch
-        Where a lasting loss began, and where it was complete.
-    """
-
-    number: int
-    known: Ints
-    width: int
-    windowed: bool
-    turns: tuple[int, ...]
-    losses: tuple[Stretch, ...]
+    number: int  # which operation
+    known: Ints  # shape (n_places,), the versions
+    width: int  # how many versions there are in all
+    windowed: bool  # whether versions have so few samples that windows stand for them
+    turns: tuple[int, ...]  # the places from which on the level is another one, ascending
+    losses: tuple[Stretch, ...]  # where a lasting loss began, and where it was complete
 
     @classmethod
     def of(
@@ -399,24 +383,12 @@ def judged_versions(
 ) -> list[OperationMarks]:
     """Judge every version of every operation.
 
-    Parameters
-    ----------
-    measured : MeasuredVersions
-    baseline : int
-        Which version is the baseline.
-    shifts : sequence of sequence of Shift
-        The lasting changes of every operation, of all configurations: they bound the baseline's level.
-    hidden : ndarray of shape (n_configurations,)
-        The smallest change of a median that can be told from how versions vary, as a share: a smaller loss
-        from one version to the next is not `unsure`.
-    answering : callable
-        `by_model` or `by_server`.
-    advance : callable, optional
-        Is told how many of how many operations are judged.
-
-    Returns
-    -------
-    list of OperationMarks
+    `baseline`: which version is the baseline.
+    `shifts`: the lasting changes of every operation, of all configurations: they bound the baseline's level.
+    `hidden`: shape (n_configurations,), the smallest change of a median that can be told from how versions
+    vary, as a share: a smaller loss from one version to the next is not `unsure`.
+    `answering`: `by_model` or `by_server`.
+    `advance`: is told how many of how many operations are judged.
     """
     versions, given = measured.five.shape[1], VersionSides.of(measured)
     found = [OperationMarks.none(versions) for _ in measured.operations]

@@ -42,11 +42,7 @@ _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 def verdict_elements(judgement: Judgement, *, flipped: bool = True) -> list[Any]:
     """Return an element for every comparison: numbers and names as attributes, sentences as text.
 
-    Parameters
-    ----------
-    judgement : Judgement
-    flipped : bool
-        Whether to look for what would flip the verdicts.
+    `flipped`: whether to look for what would flip the verdicts.
     """
     from lxml import etree
 
@@ -111,20 +107,12 @@ def as_xml(judgement: Judgement, tables: ComparisonTables) -> bytes:
     Reading it (`data.comparisons.formats.comparison_xml`) and judging it again gives the same verdicts and
     probabilities, and the same labels.
 
-    Parameters
-    ----------
-    judgement : Judgement
-        Its notes become elements ``note``.
-    tables : ComparisonTables
-        What the judgement was made from. Samples are written beside the numbers of the figure, and the
-        versions before the baseline and after the target that features look at; summaries stay summaries.
-
-    Returns
-    -------
-    bytes
-        One ``comparison_results`` for every machine and pair of versions, in ``reports`` where there are
-        several. XML has no numbers that are not finite: a comparison with one is written without its sides,
-        which is invalid likewise.
+    `judgement`: its notes become elements ``note``.
+    `tables`: what the judgement was made from. Samples are written beside the numbers of the figure, and the
+    versions before the baseline and after the target that features look at; summaries stay summaries.
+    Returns: one ``comparison_results`` for every machine and pair of versions, in ``reports`` where there are
+    several. XML has no numbers that are not finite: a comparison with one is written without its sides, which
+    is invalid likewise.
     """
     statuses = [verdict.verdict for verdict in judgement.verdicts]
     return written(tables, statuses, lambda: verdict_elements(judgement), judgement.notes)
@@ -138,14 +126,8 @@ def written(
 ) -> bytes:
     """Write comparisons in the layout of figure 6.1; see `as_xml`.
 
-    Parameters
-    ----------
-    tables : ComparisonTables
-    statuses : sequence of str
-        What ``result_status`` is of each; empty: there is none.
-    verdicts : callable, optional
-        Returns an element for each.
-    notes : sequence of str
+    `statuses`: what ``result_status`` is of each; empty: there is none.
+    `verdicts`: returns an element for each.
     """
     from lxml import etree
 
