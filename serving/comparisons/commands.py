@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
-from serving.comparisons.promises import CostsOption, FailOnUnsure, FalseAlarms, Missed
 from serving.options import (
     AsJson,
     Better,
@@ -23,19 +23,32 @@ from serving.options import (
 )
 
 if TYPE_CHECKING:
-    from serving.comparisons.compare.command import ComparedPaths
     from serving.comparisons.compare.reading import Confirming
 
 
-def share(text: str) -> float:
-    """Return a percentage as a share; 0 for "none"."""
+def _percentage(text: str, *, zero: bool) -> float:
+    """Return a percentage as a share; 0 for "none". `zero`: whether 0 is allowed as a number, too."""
     try:
-        found = 0.0 if text == "none" else float(text.removesuffix("%")) / 100
+        share = 0.0 if text == "none" else float(text.removesuffix("%")) / 100
     except ValueError:
-        found = -1.0
-    if not 0 <= found < 1:
-        raise typer.BadParameter(f"{text!r} is no percentage from 0 to below 100, and not none")
-    return found
+        share = -1.0
+    if not 0 <= share < 1 or (share == 0 and text != "none" and not zero):
+        interval = "from 0 to below 100" if zero else "between 0 and 100"
+        raise typer.BadParameter(f"{text!r} is no percentage {interval}, and not none")
+    return share
+
+
+_share, _positive_share = partial(_percentage, zero=True), partial(_percentage, zero=False)
+
+
+def _costs(text: str) -> str:
+    try:
+        costs = [float(part) for part in text.split(":")]
+    except ValueError:
+        costs = []
+    if len(costs) != 3 or min(costs) <= 0:  # noqa: PLR2004
+        raise typer.BadParameter(f"{text!r} is not three costs above 0, such as 100:10:1")
+    return text
 
 
 Floor = Annotated[
@@ -43,7 +56,7 @@ Floor = Annotated[
     typer.Option(
         "--floor",
         metavar="PERCENT",
-        parser=share,
+        parser=_share,
         help="The smallest change of a median that may be called a regression; none = any."
         " Default: the model's own, 0.5 unless it was trained with another.",
     ),
@@ -64,6 +77,47 @@ Retrospective = Annotated[
     ),
 ]
 
+Missed = Annotated[
+    float | None,
+    typer.Option(
+        "--missed",
+        metavar="PERCENT",
+        parser=_positive_share,
+        help="Of the regressions, at most this share may pass; others fail or are unsure. none = nothing is.",
+    ),
+]
+FalseAlarms = Annotated[
+    float | None,
+    typer.Option(
+        "--false-alarms",
+        metavar="PERCENT",
+        parser=_positive_share,
+        help="Of what is no regression, at most this share may fail. none = as the model thinks best.",
+    ),
+]
+Costs = Annotated[
+    str | None,
+    typer.Option(
+        "--costs",
+        metavar="MISS:ALARM:LOOK",
+        parser=_costs,
+        help="What a missed regression, a false alarm and a person's look cost: the cheapest verdicts.",
+    ),
+]
+FailOnUnsure = Annotated[
+    bool | None,
+    typer.Option("--fail-on-unsure", help="Exit with 1 if a comparison gets the verdict unsure."),
+]
+#: By the names under which `serving.comparisons.model.load` takes them.
+DECIDING = {"floor": Floor, "missed": Missed, "false_alarms": FalseAlarms, "costs": Costs}
+#: Of ``perfjudge judge``.
+JUDGING = {
+    "better": Assumed,
+    "from_": From,
+    **DECIDING,
+    "fail_on_unsure": FailOnUnsure,
+    "retrospective": Retrospective,
+}
 
 Labels = Annotated[
     str | None,
@@ -97,164 +151,146 @@ LabelRate = Annotated[
 SERVING = {"labels": Labels, "comparisons": Comparisons, "label_rate": LabelRate}
 
 
-_FILES = "Files"
-Sides = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="[BASELINE] [TARGET] [-- COMMAND...]",
-        help="The results before and after: a file, or a directory of runs. Then, for --confirm, what"
-        " measures the target again, to {output}; PERFJUDGE_OPERATIONS names the operations in doubt.",
-    ),
-]
-Baselines = Annotated[
-    list[Path] | None,
-    typer.Option("--base", metavar="FILE", help="Results before, in place of BASELINE; may be repeated."),
-]
-TargetRuns = Annotated[
-    list[Path] | None,
-    typer.Option("--target", metavar="FILE", help="Results after, in place of TARGET; may be repeated."),
-]
-Earlier = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--history",
-        metavar="DIR",
-        help="Earlier runs of the baseline's branch, in the order of their names: they tell what runs differ"
-        " by.",
-    ),
-]
-Matched = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--match",
-        metavar="BASE=NEW",
-        help="Compare operation NEW of the target with operation BASE of the baseline; may be repeated."
-        " Without TARGET, both are of the one file.",
-    ),
-]
-RunsDiffer = Annotated[
-    float,
-    typer.Option(
-        "--runs-differ",
-        metavar="PERCENT",
-        parser=share,
-        help="By how much runs of one build scatter (a standard deviation) where nothing tells; none: not at"
-        " all.",
-    ),
-]
-Times = Annotated[
-    int,
-    typer.Option("--confirm", min=0, max=100, metavar="N", help="Run COMMAND so often for what is in doubt."),
-]
-BaselineCommand = Annotated[
-    str | None,
-    typer.Option(
-        "--confirm-base", metavar="COMMAND", help="Measures the baseline again, in turn with COMMAND."
-    ),
-]
-Patience = Annotated[
-    float, typer.Option("--confirm-timeout", min=0.1, metavar="SECONDS", help="That one run may take.")
-]
-AcknowledgedOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--acknowledged",
-        metavar="FILE",
-        help="What people acknowledge, call unstable or accept. Default: .perfjudge.yaml, if it is there.",
-    ),
-]
-Commit = Annotated[
-    str | None,
-    typer.Option("--commit", help="What was measured after. Default: what git has checked out."),
-]
-BaseCommit = Annotated[str | None, typer.Option("--base-commit", help="What was measured before.")]
-Markdown = Annotated[
-    Path | None,
-    typer.Option("--markdown", metavar="FILE", help="Write a comment for a pull request there, too."),
-]
-Junit = Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML there, too.")]
-JsonFile = Annotated[Path | None, typer.Option("--json-file", metavar="FILE", help="Write JSON there, too.")]
-Annotate = Annotated[
-    bool, typer.Option("--annotations", help="Write GitHub's annotations to standard error, too.")
-]
-Page = Annotated[
-    bool, typer.Option("--step-summary", help="Add the comment to the page of GitHub's step, too.")
-]
-Title = Annotated[
-    str, typer.Option("--name", help="Tells the comment from those of other comparisons of one request.")
-]
-FailOnMissing = Annotated[
-    bool, typer.Option("--fail-on-missing", help="Exit with 1 if only one side has something.")
-]
-
-
 def compare(  # noqa: PLR0917 - typer hands options over by name
-    sides: Sides = None,
-    base: Baselines = None,
-    target: TargetRuns = None,
-    history: Earlier = None,
-    match: Matched = None,
+    sides: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[BASELINE] [TARGET] [-- COMMAND...]",
+            help="The results before and after: a file, or a directory of runs. Then, for --confirm, what"
+            " measures the target again, to {output}; PERFJUDGE_OPERATIONS names the operations in doubt.",
+        ),
+    ] = None,
+    base: Annotated[
+        list[Path] | None,
+        typer.Option("--base", metavar="FILE", help="Results before, in place of BASELINE; may be repeated."),
+    ] = None,
+    target: Annotated[
+        list[Path] | None,
+        typer.Option("--target", metavar="FILE", help="Results after, in place of TARGET; may be repeated."),
+    ] = None,
+    history: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--history",
+            metavar="DIR",
+            help="Earlier runs of the baseline's branch, in the order of their names: they tell"
+            " what runs differ by.",
+        ),
+    ] = None,
+    match: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--match",
+            metavar="BASE=NEW",
+            help="Compare operation NEW of the target with operation BASE of the baseline; may be repeated."
+            " Without TARGET, both are of the one file.",
+        ),
+    ] = None,
     model: Model = None,
     shown: Shown = None,
     fail_on_regression: FailOnRegression = False,
-    fail_on_missing: FailOnMissing = False,
+    fail_on_missing: Annotated[
+        bool, typer.Option("--fail-on-missing", help="Exit with 1 if only one side has something.")
+    ] = False,
     fail_on_unsure: FailOnUnsure = None,
-    runs_differ: RunsDiffer = "3",  # type: ignore[assignment] # as it is typed
-    confirm: Times = 0,
-    confirm_base: BaselineCommand = None,
-    confirm_timeout: Patience = 3600.0,
-    acknowledged: AcknowledgedOption = None,
-    commit: Commit = None,
-    base_commit: BaseCommit = None,
+    runs_differ: Annotated[
+        float,
+        typer.Option(
+            "--runs-differ",
+            metavar="PERCENT",
+            parser=_share,
+            help="By how much runs of one build scatter (a standard deviation) where nothing tells;"
+            " none: not at all.",
+        ),
+    ] = "3",  # type: ignore[assignment] # as it is typed
+    confirm: Annotated[
+        int,
+        typer.Option(
+            "--confirm", min=0, max=100, metavar="N", help="Run COMMAND so often for what is in doubt."
+        ),
+    ] = 0,
+    confirm_base: Annotated[
+        str | None,
+        typer.Option(
+            "--confirm-base", metavar="COMMAND", help="Measures the baseline again, in turn with COMMAND."
+        ),
+    ] = None,
+    confirm_timeout: Annotated[
+        float, typer.Option("--confirm-timeout", min=0.1, metavar="SECONDS", help="That one run may take.")
+    ] = 3600.0,
+    acknowledged: Annotated[
+        Path | None,
+        typer.Option(
+            "--acknowledged",
+            metavar="FILE",
+            help="What people acknowledge, call unstable or accept. Default: .perfjudge.yaml, if it"
+            " is there.",
+        ),
+    ] = None,
+    commit: Annotated[
+        str | None,
+        typer.Option("--commit", help="What was measured after. Default: what git has checked out."),
+    ] = None,
+    base_commit: Annotated[
+        str | None, typer.Option("--base-commit", help="What was measured before.")
+    ] = None,
     from_: From = None,
     better: Assumed = None,
     floor: Floor = None,
     missed: Missed = None,
     false_alarms: FalseAlarms = None,
-    costs: CostsOption = None,
+    costs: Costs = None,
     as_json: AsJson = False,
     output: Output = None,
-    markdown: Markdown = None,
-    junit: Junit = None,
-    json_file: JsonFile = None,
-    annotations: Annotate = False,
-    step_summary: Page = False,
-    name: Title = "",
+    markdown: Annotated[
+        Path | None,
+        typer.Option("--markdown", metavar="FILE", help="Write a comment for a pull request there, too."),
+    ] = None,
+    junit: Annotated[
+        Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML there, too.")
+    ] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json-file", metavar="FILE", help="Write JSON there, too.")
+    ] = None,
+    annotations: Annotated[
+        bool, typer.Option("--annotations", help="Write GitHub's annotations to standard error, too.")
+    ] = False,
+    step_summary: Annotated[
+        bool, typer.Option("--step-summary", help="Add the comment to the page of GitHub's step, too.")
+    ] = False,
+    name: Annotated[
+        str, typer.Option("--name", help="Tells the comment from those of other comparisons of one request.")
+    ] = "",
 ) -> int:
     """Judge two results, several runs a side, or two operations of one file, at once."""
     from data.comparisons.params import Measure
     from serving.answering import form_of
-    from serving.comparisons.compare.command import Comparing, Failing, Outputs, compare_runs
+    from serving.comparisons.compare.command import Comparing, Outputs, compare_runs
     from serving.comparisons.model import load
 
     form = form_of("json" if as_json else shown, output, get_args(Format))
-    paths, command = _divided(sides or [], base, target, history)
-    comparing = Comparing(
-        load(model, floor=floor, missed=missed, false_alarms=false_alarms, costs=costs),
-        Measure.model_validate({"better": better}),
-        runs_differ,
-        from_,
-        _confirming(confirm, command, confirm_base, confirm_timeout),
-        acknowledged,
-        (base_commit, commit),
-        match or (),
-    )
-    outputs = Outputs(form, output, markdown, junit, json_file, annotations, step_summary, name)
-    failing = Failing(fail_on_regression, fail_on_missing, bool(fail_on_unsure))
-    return compare_runs(comparing, paths, outputs, failing)
-
-
-def _divided(
-    given: list[str], base: list[Path] | None, target: list[Path] | None, history: list[Path] | None
-) -> tuple[ComparedPaths, list[str]]:
-    """Tell runs from the command behind them: the first arguments are what no option has named."""
-    from serving.comparisons.compare.command import ComparedPaths
-
-    rest = list(given)
-    before, after = (side or [Path(rest.pop(0))] if side or rest else [] for side in (base, target))
+    # the first arguments are the sides that no option has named; a command may follow
+    command = list(sides or [])
+    before, after = (side or [Path(command.pop(0))] if side or command else [] for side in (base, target))
     if not before:
         raise typer.BadParameter("no results: expected BASELINE, or --base FILE")
-    return ComparedPaths(before, after, history or []), rest
+    comparing = Comparing(
+        baseline=before,
+        target=after,
+        history=history or (),
+        served=load(model, floor=floor, missed=missed, false_alarms=false_alarms, costs=costs),
+        measure=Measure.model_validate({"better": better}),
+        assumed=runs_differ,
+        kind=from_,
+        confirming=_confirming(confirm, command, confirm_base, confirm_timeout),
+        acknowledged=acknowledged,
+        commits=(base_commit, commit),
+        matched=match or (),
+    )
+    further = {"markdown": markdown, "junit": junit, "json": json_file}
+    outputs = Outputs(form, output, further, annotations, step_summary, name)
+    failing = {"regression": fail_on_regression, "missing": fail_on_missing, "unsure": fail_on_unsure}
+    return compare_runs(comparing, outputs, [kind for kind, fails in failing.items() if fails])
 
 
 def _confirming(times: int, command: list[str], baseline: str | None, seconds: float) -> Confirming | None:
@@ -276,31 +312,6 @@ group = typer.Typer(
 Source = Annotated[
     Path, typer.Argument(metavar="DATA", help="Comparisons in any supported format, labelled or not.")
 ]
-Labelled = Annotated[
-    Path,
-    typer.Argument(metavar="SOURCE", help="Comparisons in any supported format, or labels in a CSV file."),
-]
-About = Annotated[
-    Path | None,
-    typer.Option(
-        "--comparisons",
-        metavar="SOURCE",
-        help="What the labels are about, in any supported format. Default: what the project's pipeline has"
-        " ingested; csv has all labels without it.",
-    ),
-]
-By = Annotated[str | None, typer.Option("--by", metavar="NAME", help="Who gave labels that don't say it.")]
-Exported = Annotated[
-    Literal["csv", "xml", "tables"] | None,
-    typer.Option(
-        "--format",
-        help="csv: labels.csv, to lie beside data; xml: the comparisons as in the scheduler thesis, figure"
-        " 6.1; tables: the comparisons as Parquet, in a directory. Default: as the suffix of -o says, or"
-        " csv.",
-    ),
-]
-Written = Annotated[Path, typer.Option("--output", "-o", metavar="PATH", help="Where the result goes.")]
-Project = Annotated[Path, typer.Argument(metavar="PROJECT", help="Where `dvc repro` has run.")]
 Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
 Most = Annotated[int, typer.Option("--number", "-n", min=1, help="How many, at most.")]
 
@@ -326,7 +337,11 @@ def labels_next(  # noqa: PLR0917 - typer hands options over by name
 
 
 @group.command("suspects")
-def labels_suspects(project: Project = Path(), number: Most = 20, as_json: Json = False) -> int:
+def labels_suspects(
+    project: Annotated[Path, typer.Argument(metavar="PROJECT", help="Where `dvc repro` has run.")] = Path(),
+    number: Most = 20,
+    as_json: Json = False,
+) -> int:
     """List the labels that look wrong, by whom and why: the last run's models had not seen them."""
     from serving.comparisons.labels.command import give_suspects
 
@@ -343,9 +358,16 @@ def labels_people(source: Source, keep_going: KeepGoing = False, as_json: Json =
 
 @group.command("import")
 def labels_import(
-    source: Labelled,
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SOURCE", help="Comparisons in any supported format, or labels in a CSV file."
+        ),
+    ],
     labels: Labels = None,
-    by: By = None,
+    by: Annotated[
+        str | None, typer.Option("--by", metavar="NAME", help="Who gave labels that don't say it.")
+    ] = None,
     keep_going: KeepGoing = False,
     as_json: Json = False,
 ) -> int:
@@ -357,10 +379,26 @@ def labels_import(
 
 @group.command("export")
 def labels_export(
-    output: Written,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="PATH", help="Where the result goes.")],
     labels: Labels = None,
-    comparisons: About = None,
-    form: Exported = None,
+    comparisons: Annotated[
+        Path | None,
+        typer.Option(
+            "--comparisons",
+            metavar="SOURCE",
+            help="What the labels are about, in any supported format. Default: what the project's"
+            " pipeline has ingested; csv has all labels without it.",
+        ),
+    ] = None,
+    form: Annotated[
+        Literal["csv", "xml", "tables"] | None,
+        typer.Option(
+            "--format",
+            help="csv: labels.csv, to lie beside data; xml: the comparisons as in the scheduler"
+            " thesis, figure 6.1; tables: the comparisons as Parquet, in a directory. Default: as"
+            " the suffix of -o says, or csv.",
+        ),
+    ] = None,
 ) -> int:
     """Write what people say now: of each the last label of a comparison, unless it is withdrawn."""
     from serving.answering import form_of

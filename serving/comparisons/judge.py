@@ -19,7 +19,7 @@ from data.comparisons.validity import reasons as problems_of
 from features.comparisons.outliers import Wild
 from features.comparisons.prepared import Asked
 from features.comparisons.vectors import vectors
-from serving.comparisons.explain.explanations import Precedent, Reason, Telling, Unlike, Why
+from serving.comparisons.explain.explanations import Explanations, Precedent, Reason, Unlike
 from serving.comparisons.model import Judge
 from serving.models import ModelRef
 from serving.reports.verdict_lines import Answer, VerdictLine
@@ -134,43 +134,51 @@ class Verdict(NamedTuple):
     #: the configuration that moved most towards worse; None if the comparison cannot be judged
     moved: Move | None
     improved: Move | None  # another one that got better, the most
-    #: what else there is to say, found out when somebody asks: `reasons`, `words`, `examples`, `flips_at`,
-    #: `unlike`
-    why: Why
     unsure_from: float  # from here to the threshold the verdict is ``unsure``
+    explanations: Explanations  # computes the properties below for many verdicts at once, when they are read
+    row: int
 
     @property
     def reasons(self) -> tuple[Reason, ...]:
         """The strongest contributions, the strongest first; empty unless the model decided."""
-        return self.why.reasons
+        return self.explanations.reasons(self.row)
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What the verdict rests on, in sentences; empty if the comparison cannot be judged."""
-        return self.why.words
+        """The grounds of the verdict in sentences; empty if the comparison cannot be judged."""
+        return self.explanations.words(self.row)
 
     @property
     def examples(self) -> tuple[Precedent, ...]:
         """The most similar labelled comparison of each label, that of the same verdict first."""
-        return self.why.examples
+        return self.explanations.examples(self.row)
 
     @property
     def flips_at(self) -> float | None:
-        """From which change of the worst median on the verdict is the other one; None if none flips it.
+        """The change of the worst median from which on the verdict is the other one; None if none flips it.
 
         As a share of the baseline's median; negative is worse.
         """
-        return self.why.flips_at
+        return self.explanations.flips_at(self.row)
 
     @property
     def flip(self) -> str:
-        """The same in words; empty if nothing flips it."""
-        return self.why.flip_told
+        """`flips_at` in words; empty if nothing flips the verdict."""
+        return self.explanations.flip(self.row)
 
     @property
     def unlike(self) -> Unlike | None:
         """A warning where the comparison is unlike those that the model was trained on."""
-        return self.why.unlike
+        return self.explanations.unlike(self.row)
+
+    def _content(self) -> tuple[object, ...]:
+        return *self[:-2], self.reasons, self.words, self.examples, self.flips_at, self.unlike
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Verdict) and self._content() == other._content()
+
+    def __hash__(self) -> int:
+        return hash(self._content())
 
 
 @dataclass(frozen=True)
@@ -267,7 +275,7 @@ def judged(named: NamedSides, served: Judge, reasons: int = REASONS, notes: Sequ
         probability[left], amounts = model.answers(columns)
         probability = discounted(probability, below, card.beneath)
     answers = verdicts(card.deciding, probability, below, beneath=card.wish.beneath)
-    telling = Telling(
+    explanations = Explanations(
         asked,
         named.units,
         answers,
@@ -283,8 +291,8 @@ def judged(named: NamedSides, served: Judge, reasons: int = REASONS, notes: Sequ
     found = [*names, *(one.tolist() for one in (answers, probability, problems, below))]
     # what stood aside: wild samples, and versions after the target
     aside = left_out(asked.wild), in_hindsight(asked.sides, looked_at=model.computed == "retrospective")
-    told = partial(_verdicts, found, asked, aside, card, telling)
-    return Judgement(served.ref, model.unit, card, answers, told, columns, telling.strange, tuple(notes))
+    told = partial(_verdicts, found, asked, aside, card, explanations)
+    return Judgement(served.ref, model.unit, card, answers, told, columns, explanations.strange, tuple(notes))
 
 
 def _doubted(model: ReadyModel, columns: Floats, below: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -300,7 +308,7 @@ def _verdicts(
     asked: Asked,
     aside: tuple[dict[int, tuple[str, ...]], ...],
     card: Card,
-    telling: Telling,
+    explanations: Explanations,
 ) -> Iterator[Verdict]:
     """Yield the verdicts of comparisons."""
     cuts = card.deciding
@@ -308,13 +316,15 @@ def _verdicts(
     rows = zip(zip(*columns[:4], strict=True), *columns[4:], *moved, strict=True)
     start: tuple[str, str, str, Answer]
     for place, (start, probability, problem, below, worst, best) in enumerate(rows):
-        why = Why(telling, place)
         if problem:
-            yield Verdict(*start, None, cuts.high, problem, "validity", (), None, None, why, cuts.low)
+            yield Verdict(
+                *start, None, cuts.high, problem, "validity", (), None, None, cuts.low, explanations, place
+            )
             continue
         told = (
             *((floored(worst.change, card.floor),) if below and worst is not None else ()),
             *(one for said in aside for one in said.get(place, ())),
         )
         by: DecidedBy = "floor" if below and start[3] == "pass" else "model"
-        yield Verdict(*start, probability, cuts.high, None, by, told, worst, best, why, cuts.low)
+        rest = (told, worst, best, cuts.low, explanations, place)
+        yield Verdict(*start, probability, cuts.high, None, by, *rest)

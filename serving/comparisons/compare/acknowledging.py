@@ -15,8 +15,6 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, ValidationError
 
 from data.errors import InputError
@@ -40,11 +38,6 @@ class Revision:
     def holds(self, change: str) -> bool:
         """Tell whether a version or commit is this one, or lies before it."""
         return any(_same(change, name) or _before(change, name, self.where) for name in self.names)
-
-    @property
-    def known(self) -> bool:
-        """Whether git knows any of the names."""
-        return any(_commit(name, self.where) is not None for name in self.names)
 
 
 def head(where: Path) -> str | None:
@@ -101,6 +94,8 @@ def _day_or_name(given: object) -> object:
 
 
 _Until = Annotated[date | _Text, BeforeValidator(_day_or_name)]
+#: Verdicts that an entry may excuse.
+EXCUSABLE = ("fail", "unsure")
 _Kind = Literal["acknowledged", "unstable", "accepted"]
 
 
@@ -184,6 +179,10 @@ class Acknowledgements:
                 return Excuse(kind, one.by, one.why, until, since)
         return None
 
+    def excuses(self, verdicts: Sequence[Verdict]) -> list[Excuse | None]:
+        """Return the excuse of each verdict that is fail or unsure; None for all others."""
+        return [self.excuse(one) if one.verdict in EXCUSABLE else None for one in verdicts]
+
     def notes(self, verdicts: Sequence[Verdict]) -> Iterator[str]:
         """Yield what is to be tidied: entries that are over, and those that speak of nothing measured."""
         for kind, one in self._entries():
@@ -196,14 +195,14 @@ class Acknowledgements:
             elif not (self.baseline.holds(one.since) or self.target.holds(one.since)):
                 yield f"{told} waits for {one.since}, which the target is not known to hold"
 
-    def stale(self, operations: Sequence[tuple[str, str]], run: Revision) -> NDArray[np.bool_]:
-        """Tell of which benchmarks and operations an earlier run was before a change that was meant."""
+    def stale(self, operations: Sequence[tuple[str, str]], run: Revision) -> set[tuple[str, str]]:
+        """Return the benchmarks and operations of an earlier run from before an accepted change."""
         resets = [
             one
             for one in self.content.accepted
             if self.baseline.holds(one.since) and not run.holds(one.since)
         ]
-        return np.array([any(one.concerns(*named) for one in resets) for named in operations], bool)
+        return {named for named in operations if any(one.concerns(*named) for one in resets)}
 
     def _entries(self) -> Iterator[tuple[_Kind, Acknowledged | Unstable | Accepted]]:
         yield from (("acknowledged", one) for one in self.content.acknowledged)

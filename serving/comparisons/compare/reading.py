@@ -16,7 +16,16 @@ from numpy.typing import NDArray
 
 from data.comparisons import formats
 from data.comparisons.formats.tools import TOOLS
-from data.comparisons.pair import CONFIGURATION, SIDES, MatchedOperations, NamedOperation, counted, listed
+from data.comparisons.pair import (
+    CONFIGURATION,
+    SIDES,
+    MatchedOperations,
+    NamedOperation,
+    TwoRuns,
+    counted,
+    listed,
+    paired_runs,
+)
 from data.comparisons.params import Measure
 from data.comparisons.reading import results_of_run
 from data.comparisons.tables import ComparisonTables
@@ -54,6 +63,11 @@ class ComparedRuns:
             for side in (self.baseline, self.target)
         )
         return baseline, target
+
+    def paired(self) -> TwoRuns:
+        """Return the comparisons of both sides, with earlier runs as their history."""
+        sides = ([run.results for run in side] for side in (self.baseline, self.target, self.earlier))
+        return paired_runs(*sides, self.names)
 
     def matching(
         self, renamed: Mapping[NamedOperation, NamedOperation], note: Callable[[str], object]

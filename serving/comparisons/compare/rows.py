@@ -28,17 +28,17 @@ from serving.reports.verdict_lines import Lines, VerdictLine, as_junit
 if TYPE_CHECKING:
     from rich.table import Table
 
-#: In the order in which they want attention, and what several are called.
-OUTCOMES: dict[Outcome, str] = {
-    "regression": "regressions",
-    "unsure": "unsure",
-    "improvement": "improvements",
-    "acknowledged": "acknowledged",
-    "invalid": "invalid",
-    "within_noise": "within noise",
-    "unchanged": "unchanged",
+#: In the order in which they want attention: the plural, and the colour on a terminal.
+OUTCOMES: dict[Outcome, tuple[str, str]] = {
+    "regression": ("regressions", "red"),
+    "unsure": ("unsure", "magenta"),
+    "improvement": ("improvements", "cyan"),
+    "acknowledged": ("acknowledged", "yellow"),
+    "invalid": ("invalid", "yellow"),
+    "within_noise": ("within noise", "green"),
+    "unchanged": ("unchanged", "green"),
 }
-#: Nobody has to look at these.
+#: Outcomes that need no attention.
 QUIET: frozenset[Outcome] = frozenset({"within_noise", "unchanged"})
 
 
@@ -65,17 +65,6 @@ class ComparedRow:
         return f"{self.verdict.operation} -> {self.matched}" if self.matched else self.verdict.operation
 
     @property
-    def label(self) -> str:
-        """The outcome in words."""
-        return self.outcome.replace("_", " ")
-
-    @property
-    def chance(self) -> str:
-        """The probability of a regression; empty if nothing gave one."""
-        asked = self.outcome != "within_noise" or self.verdict.decided_by == "model"
-        return "" if self.verdict.probability is None or not asked else f"{self.verdict.probability:.3f}"
-
-    @property
     def name(self) -> str:
         """Benchmark and operation."""
         return f"{self.verdict.benchmark}/{self.operation}"
@@ -85,22 +74,25 @@ class ComparedRow:
         """Baseline's and target's median with their unit; empty if they are not known."""
         if self.move is None:
             return "", ""
-        before, after = self.move.baseline_median, self.move.target_median
-        return self._measured(before), self._measured(after)
+        before, after = (
+            f"{value:.4g} {self.unit}".rstrip()
+            for value in (self.move.baseline_median, self.move.target_median)
+        )
+        return before, after
 
     @property
     def change(self) -> str:
-        """How far the median moved, in percent and in words."""
+        """The change of the median in percent and in words."""
         return "" if self.move is None else shifted(self.move.change, self.direction)
 
     @property
     def configuration(self) -> str:
-        """What moved."""
+        """The configuration of `move`."""
         return "" if self.move is None else counted(self.move.threads, "thread")
 
     @property
     def why(self) -> str:
-        """Why it is what it is: whoever excused it, what the verdict rests on, and what would flip it."""
+        """The reasons of the outcome: its excuse, the grounds of the verdict, and what would flip it."""
         one = self.verdict
         if one.invalid_reason is not None:
             return one.invalid_reason
@@ -121,22 +113,18 @@ class ComparedRow:
             return (f"changes below {percent(self.hidden)} cannot be told from the scatter of these samples",)
         return self.verdict.words if self.verdict.decided_by == "model" else ()
 
-    def line(self, which: str) -> VerdictLine:
-        """Return the same for JUnit XML."""
-        one, excuse = self.verdict, "" if self.excuse is None else self.excuse.told
-        told = [f"{before} -> {after}" for before, after in (self.medians,) if before]
+    def junit_line(self, which: str) -> VerdictLine:
+        """Return the row for JUnit XML; `which`: its name among rows of one operation."""
+        medians = [" -> ".join(self.medians)] if self.move is not None else []
         return VerdictLine(
-            one.verdict,
-            one.probability,
-            one.benchmark,
+            self.verdict.verdict,
+            self.verdict.probability,
+            self.verdict.benchmark,
             self.operation,
-            "; ".join(filter(None, (self.change, *told, self.configuration, self.why))),
+            "; ".join(filter(None, (self.change, *medians, self.configuration, self.why))),
             which=which,
-            excused=excuse,
+            excused="" if self.excuse is None else self.excuse.told,
         )
-
-    def _measured(self, value: float) -> str:
-        return f"{value:.4g} {self.unit}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -152,24 +140,31 @@ class ComparedSides:
 
     @cached_property
     def ordered(self) -> Sequence[ComparedRow]:
-        """The rows, those first that want attention, and of a kind those that moved most."""
+        """The rows in the order of `OUTCOMES`, rows of one outcome by the size of their change."""
         kinds = list(OUTCOMES)
-        return sorted(self.rows, key=lambda row: (kinds.index(row.outcome), -_size(row)))
+        return sorted(
+            self.rows,
+            key=lambda row: (kinds.index(row.outcome), -abs(row.move.change) if row.move else 0.0),
+        )
 
     @cached_property
     def counts(self) -> Counter[Outcome]:
-        """How many rows are what."""
+        """The number of rows by outcome."""
         return Counter(row.outcome for row in self.rows)
 
     @property
     def summary(self) -> str:
-        """How many are what, in a few words."""
-        told = [_counted(kind, self.counts[kind]) for kind in OUTCOMES if self.counts[kind]]
-        return f"{', '.join(told)} of {counted(len(self.rows), 'comparison')}"
+        """The number of rows by outcome in words."""
+        counts = [
+            f"{many} {OUTCOMES[kind][0] if many > 1 else kind.replace('_', ' ')}"
+            for kind in OUTCOMES
+            if (many := self.counts[kind])
+        ]
+        return f"{', '.join(counts)} of {counted(len(self.rows), 'comparison')}"
 
     @cached_property
     def named(self) -> dict[str, str]:
-        """What tells a comparison from others, by its id: machine and versions, where these are several."""
+        """Machine and versions of each comparison by its id, where the rows have several."""
         several = [len({getattr(row, name) for row in self.rows}) > 1 for name in ("machine", "versions")]
         return {
             row.verdict.comparison_id: ", ".join(
@@ -178,10 +173,30 @@ class ComparedSides:
             for row in self.rows
         }
 
-    @property
-    def threaded(self) -> bool:
-        """Whether anything was measured on several threads."""
-        return any(row.move is not None and row.move.threads > 1 for row in self.rows)
+    @cached_property
+    def columns(self) -> Sequence[str]:
+        """Headings of a table of the rows."""
+        threaded = any(row.move is not None and row.move.threads > 1 for row in self.rows)
+        which = ["comparison"] if any(self.named.values()) else []
+        threads = ["configuration"] if threaded else []
+        return ["", "operation", *which, *threads, "baseline", "target", "change", "p", "why"]
+
+    def cells(self, row: ComparedRow) -> list[str]:
+        """Return the cells of a row under `columns`."""
+        model_decided = row.outcome != "within_noise" or row.verdict.decided_by == "model"
+        probability = row.verdict.probability if model_decided else None
+        cells = {
+            "": row.outcome.replace("_", " "),
+            "operation": row.name,
+            "comparison": self.named[row.verdict.comparison_id],
+            "configuration": row.configuration,
+            "baseline": row.medians[0],
+            "target": row.medians[1],
+            "change": row.change,
+            "p": "" if probability is None else f"{probability:.3f}",
+            "why": row.why,
+        }
+        return [cells[column] for column in self.columns]
 
 
 def rows_of(
@@ -191,7 +206,7 @@ def rows_of(
     excuses: Sequence[Excuse | None],
     matched: MatchedOperations,
 ) -> Iterator[ComparedRow]:
-    """Yield what is to be said of each comparison, in their order; `spans` has its versions."""
+    """Yield a row for each comparison, in their order; `spans`: the versions of each."""
     signs = tables.results.drop_duplicates(OPERATION).set_index(OPERATION)["better"]
     columns = zip(units(tables), spans, tables.comparisons["machine"], strict=True)
     for row, (unit, span, machine) in enumerate(columns):
@@ -213,44 +228,25 @@ def rows_of(
         )
 
 
-def _size(row: ComparedRow) -> float:
-    return 0.0 if row.move is None else abs(row.move.change)
-
-
-def _counted(kind: Outcome, number: int) -> str:
-    singular = {"regression", "improvement"}
-    return counted(number, kind) if kind in singular else f"{number} {OUTCOMES[kind]}"
-
-
 #: A comment holds 65,536 characters at GitHub; what does not matter most is left out of longer ones.
 _LONGEST = 60_000
-_MARKS = {
-    "regression": "red",
-    "unsure": "magenta",
-    "improvement": "cyan",
-    "acknowledged": "yellow",
-    "invalid": "yellow",
-    "within_noise": "green",
-    "unchanged": "green",
-}
-
-
-def marker(name: str) -> str:
-    """Return the line by which a comment is found that the next one replaces."""
-    return f"<!-- perfjudge compare {visible(' '.join(name.replace('--', '').split()))} -->"
 
 
 def as_comment(compared: ComparedSides, name: str) -> str:
-    """Return a comment in Markdown: what matters as a table, the rest folded."""
+    """Return a comment in Markdown: rows that need attention as a table, the others folded.
+
+    The first line is a marker by which the next comment of this `name` finds and replaces this one.
+    """
     marked = [row for row in compared.ordered if row.outcome not in QUIET]
     rest = compared.ordered[len(marked) :]
-    head = [marker(name), f"### perfjudge: {compared.summary}", ""]
+    marker = f"<!-- perfjudge compare {visible(' '.join(name.replace('--', '').split()))} -->"
+    head = [marker, f"### perfjudge: {compared.summary}", ""]
     told = [*head, *_fitting(compared, marked, _LONGEST // 2)]
     told += [f"- {prose(line)}" for line in _further(compared)]
     if rest:
         table = _fitting(compared, rest, _LONGEST - sum(len(line) + 1 for line in told))
-        many = ", ".join(f"{compared.counts[kind]} {OUTCOMES[kind]}" for kind in OUTCOMES
-                         if kind in QUIET and compared.counts[kind])  # fmt: skip
+        quiet = (kind for kind in OUTCOMES if kind in QUIET and compared.counts[kind])
+        many = ", ".join(f"{compared.counts[kind]} {OUTCOMES[kind][0]}" for kind in quiet)
         told += ["", f"<details><summary>{many}</summary>", "", *table, "", "</details>"]
     summary = prose(render.summary(compared.weighed.judgement))
     return "\n".join([*told, "", f"<sub>{summary}</sub>"]) + "\n"
@@ -271,7 +267,11 @@ def as_table(compared: ComparedSides, *, terminal: bool) -> str:
 
 def as_cases(compared: ComparedSides) -> str:
     """Return JUnit XML: a regression fails, what is unsure, invalid or acknowledged is skipped."""
-    rows = [row.line(_which(compared, row) or row.verdict.comparison_id) for row in compared.ordered]
+    names = compared.named
+    rows = [
+        row.junit_line(names[row.verdict.comparison_id] or row.verdict.comparison_id)
+        for row in compared.ordered
+    ]
     headings, notes = ("benchmark", "operation", "reasons"), compared.notes
     return as_junit(Lines(rows, headings, compared.summary, notes, notes))
 
@@ -307,30 +307,14 @@ def _further(compared: ComparedSides) -> Iterator[str]:
     yield from (note for note in compared.notes if note not in alone)
 
 
-def _which(compared: ComparedSides, row: ComparedRow) -> str:
-    return compared.named[row.verdict.comparison_id]
-
-
-def _columns(compared: ComparedSides) -> Sequence[str]:
-    which = ["comparison"] if any(compared.named.values()) else []
-    threads = ["configuration"] if compared.threaded else []
-    return ["", "operation", *which, *threads, "baseline", "target", "change", "p", "why"]
-
-
-def _cells(compared: ComparedSides, row: ComparedRow) -> list[str]:
-    which = [_which(compared, row)] if any(compared.named.values()) else []
-    threads = [row.configuration] if compared.threaded else []
-    return [row.label, row.name, *which, *threads, *row.medians, row.change, row.chance, row.why]
-
-
 def _fitting(compared: ComparedSides, rows: Sequence[ComparedRow], room: int) -> list[str]:
     """Return a table of as many rows as there is room for, and how many more there are."""
     if not rows:
         return []
-    columns = _columns(compared)
+    columns = compared.columns
     told = [f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}"]
     for number, row in enumerate(rows):
-        marked, *others = map(cell, _cells(compared, row))
+        marked, *others = map(cell, compared.cells(row))
         line = f"| {marked if row.outcome in QUIET else f'**{marked}**'} | {' | '.join(others)} |"
         room -= len(line) + 1
         if room < 0:
@@ -342,10 +326,10 @@ def _fitting(compared: ComparedSides, rows: Sequence[ComparedRow], room: int) ->
 def _table(compared: ComparedSides) -> Table:
     from rich.table import Table
 
-    table = Table(*_columns(compared), caption=shown(render.summary(compared.weighed.judgement)))
+    table = Table(*compared.columns, caption=shown(render.summary(compared.weighed.judgement)))
     for row in compared.ordered:
-        first, *others = _cells(compared, row)
-        table.add_row(shown(first, _MARKS[row.outcome]), *map(shown, others))
+        first, *others = compared.cells(row)
+        table.add_row(shown(first, OUTCOMES[row.outcome][1]), *map(shown, others))
     return table
 
 

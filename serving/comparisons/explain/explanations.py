@@ -155,7 +155,7 @@ class Unlike(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Telling:
+class Explanations:
     """What verdicts rest on."""
 
     asked: Asked
@@ -173,7 +173,7 @@ class Telling:
 
     def reasons(self, row: int) -> tuple[Reason, ...]:
         """Return the strongest contributions, the strongest first; none if the model was not asked."""
-        found = self._found(row, Telling._reasons_of, _BLOCK)
+        found = self._found(row, Explanations._reasons_of, _BLOCK)
         if found is None:
             return ()
         told, at = found
@@ -188,20 +188,20 @@ class Telling:
 
     def words(self, row: int) -> tuple[str, ...]:
         """Return the sentences; none if the comparison cannot be judged."""
-        found = self._found(row, Telling._measured_of, _BLOCK)
+        found = self._found(row, Explanations._measured_of, _BLOCK)
         if found is None:
             return ()
         facts = Facts.told(self.asked.sides, found)
-        leaning = self._found(row, Telling._leaning_of, _BLOCK)
+        leaning = self._found(row, Explanations._leaning_of, _BLOCK)
         words = direction(self._named_units[row], facts.sign)
         return sentences(facts, words, str(self.answers[row]), zip(*leaning, strict=True), self._prior)
 
     def flips_at(self, row: int) -> float | None:
         """Return from which change of the median on the verdict is the other one."""
-        found = self._found(row, Telling._flips_of, _FLIPPED)
+        found = self._found(row, Explanations._flips_of, _FLIPPED)
         return found if found == found else None  # noqa: PLR0124 - known
 
-    def flip_told(self, row: int) -> str:
+    def flip(self, row: int) -> str:
         """Say the same in words; empty if nothing flips the verdict."""
         change = self.flips_at(row)
         if change is None:
@@ -210,7 +210,7 @@ class Telling:
 
     def examples(self, row: int) -> tuple[Precedent, ...]:
         """Return the nearest comparison of each label, that of the same verdict first."""
-        found = self._found(row, Telling._examples_of, _BLOCK)
+        found = self._found(row, Explanations._examples_of, _BLOCK)
         if found is None or self.precedents is None:
             return ()
         neighbours, at = found
@@ -245,7 +245,7 @@ class Telling:
         told = f"usually {shown(name, low)} to {shown(name, high)}{beside}"
         return f"{described(name, configurations)} is {shown(name, value)} ({told})"
 
-    def _found(self, row: int, of: Callable[[Telling, Ints], Sequence[T]], size: int) -> T:
+    def _found(self, row: int, of: Callable[[Explanations, Ints], Sequence[T]], size: int) -> T:
         """Return what is found out of a comparison together with those beside it."""
         start = row - row % size
         known = self._kept.get(of)
@@ -354,52 +354,3 @@ def strongest(values: NDArray[np.float64], count: int) -> Ints:
     top = np.argpartition(size, n_features - count, axis=1)[:, n_features - count :]
     each = np.arange(len(values))[:, None]
     return np.asarray(top[each, np.argsort(-size[each, top], axis=1, kind="stable")])
-
-
-class Why:
-    """What there is to say of one verdict; found out when somebody asks."""
-
-    __slots__ = ("_row", "_telling")
-
-    def __init__(self, telling: Telling, row: int) -> None:
-        self._telling, self._row = telling, row
-
-    @property
-    def reasons(self) -> tuple[Reason, ...]:
-        """The strongest contributions, the strongest first; empty unless the model decided."""
-        return self._telling.reasons(self._row)
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """What the verdict rests on, in sentences; empty if the comparison cannot be judged."""
-        return self._telling.words(self._row)
-
-    @property
-    def examples(self) -> tuple[Precedent, ...]:
-        """The most similar labelled comparison of each label, that of the verdict first."""
-        return self._telling.examples(self._row)
-
-    @property
-    def flips_at(self) -> float | None:
-        """From which change of the worst median on the verdict is the other one, of the baseline's."""
-        return self._telling.flips_at(self._row)
-
-    @property
-    def flip_told(self) -> str:
-        """The same in words; empty if nothing flips the verdict."""
-        return self._telling.flip_told(self._row)
-
-    @property
-    def unlike(self) -> Unlike | None:
-        """A warning where it is unlike the training data."""
-        return self._telling.unlike(self._row)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Why) and self._all == other._all
-
-    def __hash__(self) -> int:
-        return hash(self._all)
-
-    @property
-    def _all(self) -> tuple[object, ...]:
-        return self.reasons, self.words, self.examples, self.flips_at, self.unlike

@@ -180,8 +180,9 @@ class CurrentLabels(BaseModel):
 _LABEL = ["comparison_id", "annotator", "status"]
 
 
-def unseen(store: LabelStore | None) -> int | None:
-    """Count what people say now and the pipeline has not ingested; None if the store does not answer."""
+def unseen(app: FastAPI) -> int | None:
+    """Count current labels that the pipeline has not ingested; None if the store does not answer."""
+    store: LabelStore | None = app.state.labels
     if store is None:
         return None
     try:

@@ -276,8 +276,8 @@ def test_revisions_are_told_by_name_and_by_git(tmp_path):
     accepted = f"accepted:\n- {{operation: a, since: {second}, by: x, why: y}}"
     since = says(accepted, tmp_path, baseline=(second,), target=(third,))
     operations = [("bench", "a"), ("bench", "b")]
-    assert since.stale(operations, Revision((first,), tmp_path)).tolist() == [True, False]
-    assert not since.stale(operations, Revision((third,), tmp_path)).any()
+    assert since.stale(operations, Revision((first,), tmp_path)) == {operations[0]}
+    assert not since.stale(operations, Revision((third,), tmp_path))
 
 
 def test_history_from_before_an_accepted_change_is_left_out(compared, tmp_path):
