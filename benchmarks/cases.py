@@ -23,7 +23,8 @@ from data.comparisons.params import Comparisons, FeatureSet
 from data.comparisons.stages import validate
 from data.comparisons.tables import ComparisonTables
 from data.params import load
-from features.comparisons.vectors import columns, featurize
+from features.comparisons.featurize import featurize
+from features.comparisons.vectors import columns
 from training.comparisons.decision import below_floor
 from training.comparisons.examples import Examples, FeatureTable, group_folds
 from training.estimators.catalogue import CATALOGUE

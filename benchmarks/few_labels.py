@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from benchmarks.table import SEED, Table, publish
 from data.comparisons import formats
 from data.comparisons.stages import validate
-from features.comparisons.vectors import columns, featurize
+from features.comparisons.featurize import featurize
+from features.comparisons.vectors import columns
 from serving.reports.chart_marks import Line
 from serving.reports.charts import sketch
 from training.comparisons.examples import Examples, group_folds

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from serving.comparisons.timelines.timeline import (
+from serving.comparisons.timelines.assembled import (
     Change,
     HeatMap,
     TimelineOperation,

@@ -23,9 +23,8 @@ from data.comparisons.timelines.rules import RuleSet, TimelineRule
 from data.comparisons.timelines.runs import of_results
 from data.comparisons.timelines.selection import chosen
 from data.tables.problems import Problems
-from serving.comparisons.timelines.assembled import assembled
+from serving.comparisons.timelines.assembled import TimelineOperation, assembled
 from serving.comparisons.timelines.generate import judges
-from serving.comparisons.timelines.timeline import TimelineOperation
 
 #: So far a change may be from a mark; and so far from any a place is free of them.
 WITHIN, CLEAR = 5, 12

@@ -4,7 +4,7 @@ from features.supply import FeaturesSupply
 
 
 def _featurize() -> None:
-    from features.comparisons.vectors import featurize_stage
+    from features.comparisons.featurize import featurize_stage
 
     featurize_stage()
 

@@ -59,12 +59,8 @@ def _cell(number: int, total: int, word: str, *, right: bool) -> HeatCell:
 def precision_recall_chart(name: str, models: pd.DataFrame, rules: pd.DataFrame) -> Chart | None:
     """Draw precision by recall: a curve a model over all its thresholds, a point a rule.
 
-    Parameters
-    ----------
-    name : str
-        The chart's anchor.
-    models, rules : DataFrame
-        Held-out verdicts with the columns of `serving.comparisons.evaluated.VERDICTS`.
+    `name`: the chart's anchor.
+    `models`, `rules`: Held-out verdicts with the columns of `serving.comparisons.evaluated.VERDICTS`.
     """
     if models.empty or not (models["status"] == "fail").any():
         return None
@@ -155,20 +151,11 @@ def without_root(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def vectors_chart(name: str, features: pd.DataFrame, columns: list[str]) -> Chart | None:
     """Draw pass and fail in the three best of `columns`, without and with the signed square root.
 
-    Parameters
-    ----------
-    name : str
-        The chart's anchor.
-    features : DataFrame
-        One row per labelled comparison: ``comparison_id, status`` and the `columns`, with the square root
-        applied.
-    columns : list of str
-        The features that went through the signed square root.
-
-    Returns
-    -------
-    Chart or None
-        None where there are fewer than three columns or only one status.
+    `name`: the chart's anchor.
+    `features`: one row per labelled comparison: ``comparison_id, status`` and the `columns`, with the square
+    root applied.
+    `columns`: the features that went through the signed square root.
+    Returns: None where there are fewer than three columns or only one status.
     """
     if len(columns) < 3 or features["status"].nunique() < 2:  # noqa: PLR2004 - three dimensions, two classes
         return None
@@ -233,23 +220,14 @@ def _vector_chart_finding(column: str, before: float, after: float) -> str:
 
 
 class Rates(BaseModel):
-    """What cuts did, over the folds.
+    """What cuts did, over the folds."""
 
-    Attributes
-    ----------
-    share : float
-        What was asked for.
-    folds, made, held : int
-        Of so many folds, in how many it could be promised, and in how many of these it held.
-    missed, false_alarms, unsure : float
-        Of the fails, of the passes, of all.
-    """
-
-    share: float
+    share: float  # what was asked for
+    #: folds, made, held: of so many folds, in how many it could be promised, and in how many of these it held
     folds: int
     made: int
     held: int
-    missed: float
+    missed: float  # missed, false_alarms, unsure: of the fails, of the passes, of all
     false_alarms: float
     unsure: float
 
@@ -267,13 +245,8 @@ class ModelPromises(BaseModel):
 def reliability_chart(verdicts: pd.DataFrame, champion: str, error: float) -> Chart:
     """Draw the share of fails by the probability that was told.
 
-    Parameters
-    ----------
-    verdicts : DataFrame
-        The champion's, on held-out folds.
-    champion : str
-    error : float
-        The expected calibration error.
+    `verdicts`: the champion's, on held-out folds.
+    `error`: the expected calibration error.
     """
     ranges = reliability(verdicts)
     title = f"What {champion} calls a probability is off by {percent(error)} in the mean"
@@ -338,17 +311,9 @@ ALWAYS = "always saying pass"
 def by_neighbours(curves: pd.DataFrame, always_pass: float) -> Chart | None:
     """Draw the accuracy of k-NN by k, for both ways to vote (seed 000, figure 6.6).
 
-    Parameters
-    ----------
-    curves : DataFrame
-        ``curve, parameter, fold, accuracy``.
-    always_pass : float
-        The accuracy of calling everything ``pass``.
-
-    Returns
-    -------
-    Chart or None
-        None where `curves` has no k-NN.
+    `curves`: ``curve, parameter, fold, accuracy``.
+    `always_pass`: the accuracy of calling everything ``pass``.
+    Returns: None where `curves` has no k-NN.
     """
     names = {"knn-uniform": "uniform votes", "knn-distance": "votes weighted by distance"}
     return _by_parameter("figure-6-6", curves, names, ("k (number of neighbours)", "k"), always_pass)
@@ -406,12 +371,8 @@ def _finding(known: pd.DataFrame, names: dict[str, str], word: str) -> str:
 def by_model(verdicts: pd.DataFrame, always_pass: float) -> Chart | None:
     """Draw the accuracy of every model over the folds of both schemes (seed 000, figure 6.9).
 
-    Parameters
-    ----------
-    verdicts : DataFrame
-        Held-out verdicts of models, with the columns of `serving.comparisons.evaluated.VERDICTS`.
-    always_pass : float
-        The accuracy of calling everything ``pass``.
+    `verdicts`: Held-out verdicts of models, with the columns of `serving.comparisons.evaluated.VERDICTS`.
+    `always_pass`: the accuracy of calling everything ``pass``.
     """
     if verdicts.empty:
         return None

@@ -37,10 +37,7 @@ def judge_source(
     Where comparisons don't say which values are better, `better` does; without it, the answer has a note.
     What is `deciding` goes to `serving.comparisons.model.load`.
 
-    Raises
-    ------
-    InputError
-        If the source cannot be read, or there is no such model.
+    Raises InputError if the source cannot be read, or there is no such model.
     """
     served = load(uri, retrospective=retrospective, **deciding)
     kind = from_ or formats.sniff(source)
@@ -65,10 +62,8 @@ def read_source(
 ) -> ComparisonTables:
     """Read sources; say on stderr what was skipped. What cannot be judged stays in: it gets a verdict.
 
-    Raises
-    ------
-    InputError
-        At the first thing that is wrong, unless ``problems.keep_going``; and if there is no comparison.
+    Raises InputError: At the first thing that is wrong, unless ``problems.keep_going``; and if there is no
+    comparison.
     """
     tables = ComparisonTables.joined(
         list(formats.stream(kind, sources, problems, measure=measure, piece=None))

@@ -41,40 +41,23 @@ class Metrics(pages.Metrics[pages.Judged]):
 
 @dataclass(frozen=True)
 class EvaluatedComparisons:
-    """All that the page is drawn from.
-
-    Attributes
-    ----------
-    metrics : Metrics
-    verdicts : DataFrame
-        Verdicts on held-out folds: one row per entry, split, repeat and comparison; columns `VERDICTS`.
-    curves : DataFrame
-        One row per curve, parameter and fold, with the columns of `CURVES`; empty if there are none.
-    features : DataFrame
-        One row per comparison: ``comparison_id, status`` and the features.
-    tables : ComparisonTables
-    tree : TrainedModel or None
-        The decision tree; None where the params leave it out.
-    rule : Rule
-        How what several people say becomes one status.
-    """
+    """All that the page is drawn from."""
 
     metrics: Metrics
+    #: verdicts on held-out folds: one row per entry, split, repeat and comparison; columns `VERDICTS`
     verdicts: pd.DataFrame
+    #: one row per curve, parameter and fold, with the columns of `CURVES`; empty if there are none
     curves: pd.DataFrame
-    features: pd.DataFrame
+    features: pd.DataFrame  # one row per comparison: ``comparison_id, status`` and the features
     tables: ComparisonTables
-    tree: TrainedModel | None
-    rule: Rule = "majority"
+    tree: TrainedModel | None  # the decision tree; None where the params leave it out
+    rule: Rule = "majority"  # how what several people say becomes one status
 
     @classmethod
     def read(cls, root: Path) -> EvaluatedComparisons:
         """Read the stages' files under `root`.
 
-        Raises
-        ------
-        InputError
-            If one that the page cannot do without is missing or broken.
+        Raises InputError if one that the page cannot do without is missing or broken.
         """
         places = Places("comparisons", root)
         curves, tree = places.evaluated / "curves.parquet", places.models / "decision-tree"
@@ -97,10 +80,7 @@ class EvaluatedComparisons:
 def rule_under(root: Path = Path()) -> Rule:
     """Return how labels become a status in the project under `root`; the default where there is no project.
 
-    Raises
-    ------
-    InputError
-        If its ``params.yaml`` is wrong.
+    Raises InputError if its ``params.yaml`` is wrong.
     """
     path = root / "params.yaml"
     return (

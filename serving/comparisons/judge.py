@@ -13,18 +13,104 @@ from numpy.typing import NDArray
 
 from data.comparisons import validity
 from data.comparisons.sides import NamedSides
+from data.comparisons.pair import counted
+from data.comparisons.posted import NamedSides
+from data.comparisons.sides import Sides
 from data.comparisons.tables import ComparisonTables
+from data.comparisons.validity import reasons as problems_of
+from features.comparisons.outliers import Wild
 from features.comparisons.prepared import Asked
 from features.comparisons.vectors import vectors
-from serving.comparisons.explain.explanations import Reason, Telling, Unlike, Why
-from serving.comparisons.explain.nearest import Precedent
+from serving.comparisons.explain.explanations import Explanations, Precedent, Reason, Unlike
 from serving.comparisons.model import Judge
-from serving.comparisons.moves import Move, floored, improved, in_hindsight, left_out, moves
 from serving.models import ModelRef
 from serving.reports.verdict_lines import Answer, VerdictLine
-from training.comparisons.decision import below_floor, discounted, verdicts
+from training.comparisons.decision import SAME, below_floor, discounted, verdicts
 from training.comparisons.stored import Card, ReadyModel
 from training.estimators.answering import Floats, Unit
+
+Ints = NDArray[np.int64]
+#: Changes are told with one digit from this share on, smaller ones with the digit that they have.
+_ONE_DIGIT = 1e-3
+
+
+class Move(NamedTuple):
+    """What the median of one configuration did, without samples that were left out."""
+
+    threads: int
+    baseline_median: float  # baseline_median, target_median: in the unit of the result
+    target_median: float
+    change: float  # as a share of the baseline's median; negative is worse
+
+    @property
+    def told(self) -> str:
+        """In words."""
+        return f"{counted(self.threads, 'thread')}: median {_change(self.change)}"
+
+
+def moves(asked: Asked, configurations: Ints) -> Iterator[Move | None]:
+    """Yield what the median of each of these configurations did; None for -1."""
+    sides, known = asked.sides, configurations >= 0
+    columns = (sides.threads, sides.baseline_five[:, 2], sides.target_five[:, 2], asked.change)
+    told = map(Move, *(column[configurations[known]].tolist() for column in columns))
+    return (next(told) if one else None for one in known.tolist())
+
+
+def improved(asked: Asked, floor: float) -> Ints:
+    """Return the configuration of every comparison that got better most, -1 where none did beside the worst.
+
+    Improvements below the floor are none, either.
+    """
+    change = np.append(asked.change, np.nan)[asked.best]
+    better = (asked.best != asked.worst) & (change > 0) & (change >= floor)
+    return np.where(better, asked.best, -1)
+
+
+def left_out(wild: Wild) -> dict[int, tuple[str, ...]]:
+    """Say of every comparison that had wild samples or runs which ones were left out, by its row."""
+    found: dict[int, tuple[str, ...]] = {}
+    columns = (wild.comparison, wild.threads, wild.side, wild.samples, wild.value, wild.median)
+    for row, threads, side, samples, value, median in zip(*(c.tolist() for c in columns), strict=True):
+        configuration = counted(threads, "thread")
+        what, place = f"one sample of {samples}", f"{side}, {configuration}"
+        if side == "history":
+            what, place = f"one run of {samples} before the target", configuration
+        told = f"{what} is left out: {value:.4g} against a median of {median:.4g} ({place})"
+        found[row] = (*found.get(row, ()), told)
+    return found
+
+
+def in_hindsight(sides: Sides, *, looked_at: bool) -> dict[int, tuple[str, ...]]:
+    """Say where versions after the target are known for nothing, or wanted and not known, by comparison."""
+    if looked_at:
+        lacking = np.bincount(sides.comparison, sides.later.lengths, sides.n_comparisons) == 0
+        rows, told = np.flatnonzero(lacking), "judged in hindsight, but no version after the target is known"
+    else:
+        rows = np.unique(sides.comparison[sides.later.lengths > 0])
+        told = "versions after the target are known; this model does not look at them"
+    return dict.fromkeys(rows.tolist(), (told,))
+
+
+def floored(change: float, floor: float) -> str:
+    """Say why a change does not count as a loss, whatever the model says of it.
+
+    `change`: of the median that moved most towards worse, as a share; negative is worse.
+    `floor`: the smallest loss that counts, as a share.
+    """
+    if change > 0:
+        return "no median got worse"
+    if change < -floor - SAME:
+        return "no more than runs of this operation differ by"
+    return f"below the floor of {100 * floor:g} %"
+
+
+def _change(change: float) -> str:
+    if change == 0:
+        return "unchanged"
+    size = abs(change)
+    number = f"{100 * size:.1f}" if size >= _ONE_DIGIT else f"{100 * size:.1g}"
+    return f"{number} % {'worse' if change < 0 else 'better'}"
+
 
 #: How many reasons a verdict gives.
 REASONS = 3
@@ -34,108 +120,85 @@ DecidedBy = Literal["model", "floor", "validity"]
 
 
 class Verdict(NamedTuple):
-    """What is said of one comparison.
-
-    Attributes
-    ----------
-    probability : float or None
-        Of a regression; None if the comparison cannot be judged, 0 below the floor.
-    invalid_reason : str or None
-        Why it cannot be judged.
-    decided_by : {"model", "floor", "validity"}
-    remarks : tuple of str
-        That no median got worse, or by less than the floor, which wild samples were left out, and whether
-        versions after the target are known that the model does not look at, or not known though it does.
-    moved : Move or None
-        The configuration that moved most towards worse; None if the comparison cannot be judged.
-    improved : Move or None
-        Another one that got better, the most.
-    why : Why
-        What else there is to say, found out when somebody asks: `reasons`, `words`, `examples`, `flips_at`,
-        `unlike`.
-    unsure_from : float
-        From here to the threshold the verdict is ``unsure``.
-    """
+    """What is said of one comparison."""
 
     comparison_id: str
     benchmark: str
     operation: str
     verdict: Answer
-    probability: float | None
+    probability: float | None  # of a regression; None if the comparison cannot be judged, 0 below the floor
     threshold: float
-    invalid_reason: str | None
-    decided_by: DecidedBy
+    invalid_reason: str | None  # why it cannot be judged
+    decided_by: DecidedBy  # one of "model", "floor", "validity"
+    #: that no median got worse, or by less than the floor, which wild samples were left out, and whether
+    #: versions after the target are known that the model does not look at, or not known though it does
     remarks: tuple[str, ...]
+    #: the configuration that moved most towards worse; None if the comparison cannot be judged
     moved: Move | None
-    improved: Move | None
-    why: Why
-    unsure_from: float
+    improved: Move | None  # another one that got better, the most
+    unsure_from: float  # from here to the threshold the verdict is ``unsure``
+    explanations: Explanations  # computes the properties below for many verdicts at once, when they are read
+    row: int
 
     @property
     def reasons(self) -> tuple[Reason, ...]:
         """The strongest contributions, the strongest first; empty unless the model decided."""
-        return self.why.reasons
+        return self.explanations.reasons(self.row)
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What the verdict rests on, in sentences; empty if the comparison cannot be judged."""
-        return self.why.words
+        """The grounds of the verdict in sentences; empty if the comparison cannot be judged."""
+        return self.explanations.words(self.row)
 
     @property
     def examples(self) -> tuple[Precedent, ...]:
         """The most similar labelled comparison of each label, that of the same verdict first."""
-        return self.why.examples
+        return self.explanations.examples(self.row)
 
     @property
     def flips_at(self) -> float | None:
-        """From which change of the worst median on the verdict is the other one; None if none flips it.
+        """The change of the worst median from which on the verdict is the other one; None if none flips it.
 
         As a share of the baseline's median; negative is worse.
         """
-        return self.why.flips_at
+        return self.explanations.flips_at(self.row)
 
     @property
     def flip(self) -> str:
-        """The same in words; empty if nothing flips it."""
-        return self.why.flip_told
+        """`flips_at` in words; empty if nothing flips the verdict."""
+        return self.explanations.flip(self.row)
 
     @property
     def unlike(self) -> Unlike | None:
         """A warning where the comparison is unlike those that the model was trained on."""
-        return self.why.unlike
+        return self.explanations.unlike(self.row)
+
+    def _content(self) -> tuple[object, ...]:
+        return *self[:-2], self.reasons, self.words, self.examples, self.flips_at, self.unlike
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Verdict) and self._content() == other._content()
+
+    def __hash__(self) -> int:
+        return hash(self._content())
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """The verdicts on many comparisons, which become objects when somebody reads them.
-
-    Attributes
-    ----------
-    model : ModelRef
-    unit : {"log-odds", "probability"}
-        The unit of all contributions.
-    card : Card
-        Of the model: what the probabilities are, what is promised, and where the verdicts begin.
-    answers : ndarray of str, shape (n_comparisons,)
-        The verdicts, in the order of the comparisons.
-    told : callable
-        Yields the same one by one, with all that is to be said; anew whenever it is called.
-    asked : ndarray of shape (n_asked, n_features)
-        The vectors that the model was asked about: of all comparisons but those that it did not decide.
-    strange : callable
-        Tells which comparisons are unlike those that the model was trained on, shape (n_comparisons,).
-    notes : tuple of str
-        What had to be assumed of the input, one line each.
-    """
+    """The verdicts on many comparisons, which become objects when somebody reads them."""
 
     model: ModelRef
-    unit: Unit
-    card: Card
-    answers: NDArray[np.str_]
+    unit: Unit  # one of "log-odds", "probability", the unit of all contributions
+    card: Card  # of the model: what the probabilities are, what is promised, and where the verdicts begin
+    answers: NDArray[np.str_]  # shape (n_comparisons,), the verdicts, in the order of the comparisons
+    #: yields the same one by one, with all that is to be said; anew whenever it is called
     told: Callable[[], Iterable[Verdict]]
+    #: shape (n_asked, n_features), the vectors that the model was asked about: of all comparisons but those
+    #: that it did not decide
     asked: Floats
+    #: tells which comparisons are unlike those that the model was trained on, shape (n_comparisons,)
     strange: Callable[[], NDArray[np.bool_]]
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what had to be assumed of the input, one line each
 
     def __len__(self) -> int:
         return len(self.answers)
@@ -202,7 +265,7 @@ def judged(named: NamedSides, served: Judge, reasons: int = REASONS, notes: Sequ
         In the order of the comparisons. What is said of one does not depend on the others, but for
         tables that name their versions: what other operations did at the same one counts, too.
     """
-    model, card, problems = served.model, served.model.card, validity.reasons(named.sides)
+    model, card, problems = served.model, served.model.card, problems_of(named.sides)
     asked, judgeable = Asked.of(named.sides, card.run_spread), problems == ""
     below = judgeable & below_floor(asked.worst_change, card.floor)
     columns = model.asked(vectors(asked.sides, model.computed, steps=asked.steps))
@@ -214,7 +277,7 @@ def judged(named: NamedSides, served: Judge, reasons: int = REASONS, notes: Sequ
         probability[left], amounts = model.answers(columns)
         probability = discounted(probability, below, card.beneath)
     answers = verdicts(card.deciding, probability, below, beneath=card.wish.beneath)
-    telling = Telling(
+    explanations = Explanations(
         asked,
         named.units,
         answers,
@@ -230,8 +293,8 @@ def judged(named: NamedSides, served: Judge, reasons: int = REASONS, notes: Sequ
     found = [*names, *(one.tolist() for one in (answers, probability, problems, below))]
     # what stood aside: wild samples, and versions after the target
     aside = left_out(asked.wild), in_hindsight(asked.sides, looked_at=model.computed == "retrospective")
-    told = partial(_verdicts, found, asked, aside, card, telling)
-    return Judgement(served.ref, model.unit, card, answers, told, columns, telling.strange, tuple(notes))
+    told = partial(_verdicts, found, asked, aside, card, explanations)
+    return Judgement(served.ref, model.unit, card, answers, told, columns, explanations.strange, tuple(notes))
 
 
 def _doubted(model: ReadyModel, columns: Floats, below: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -247,7 +310,7 @@ def _verdicts(
     asked: Asked,
     aside: tuple[dict[int, tuple[str, ...]], ...],
     card: Card,
-    telling: Telling,
+    explanations: Explanations,
 ) -> Iterator[Verdict]:
     """Yield the verdicts of comparisons."""
     cuts = card.deciding
@@ -255,13 +318,15 @@ def _verdicts(
     rows = zip(zip(*columns[:4], strict=True), *columns[4:], *moved, strict=True)
     start: tuple[str, str, str, Answer]
     for place, (start, probability, problem, below, worst, best) in enumerate(rows):
-        why = Why(telling, place)
         if problem:
-            yield Verdict(*start, None, cuts.high, problem, "validity", (), None, None, why, cuts.low)
+            yield Verdict(
+                *start, None, cuts.high, problem, "validity", (), None, None, cuts.low, explanations, place
+            )
             continue
         told = (
             *((floored(worst.change, card.floor),) if below and worst is not None else ()),
             *(one for said in aside for one in said.get(place, ())),
         )
         by: DecidedBy = "floor" if below and start[3] == "pass" else "model"
-        yield Verdict(*start, probability, cuts.high, None, by, told, worst, best, why, cuts.low)
+        rest = (told, worst, best, cuts.low, explanations, place)
+        yield Verdict(*start, probability, cuts.high, None, by, *rest)

@@ -16,9 +16,8 @@ from data.comparisons.sides import Sides
 from data.comparisons.tables import COMPARISON_DTYPES, OPERATION, ComparisonTables
 from data.paths import Places
 from features.comparisons.prepared import Asked
-from serving.comparisons.explain.facts import Facts, direction
 from serving.comparisons.explain.features import Fact
-from serving.comparisons.explain.sentences import sentences
+from serving.comparisons.explain.sentences import Facts, direction, sentences
 from serving.reports.chart_marks import Boxes, Dots, ValueLine, thinned
 from serving.reports.charts import INK, Chart, Words, counted, percent, plain
 from serving.reports.evaluation_files import surest_mistakes
@@ -35,25 +34,14 @@ _NO_SHIFT = 0.0005
 
 @dataclass(frozen=True)
 class DrawnPair:
-    """Baseline and target of one configuration, as shares of the baseline's median.
-
-    Attributes
-    ----------
-    threads : int
-    baseline_median : float
-        In the unit of the result.
-    shift : float
-        Target's median against the baseline's, negative where the target is worse.
-    boxes : tuple of ndarray
-        Min, q1, median, q3, max of baseline and target, relative to the baseline's median.
-    samples : tuple of ndarray
-        Their samples, relative likewise; empty where the source has summaries only.
-    """
+    """Baseline and target of one configuration, as shares of the baseline's median."""
 
     threads: int
-    baseline_median: float
-    shift: float
+    baseline_median: float  # in the unit of the result
+    shift: float  # Target's median against the baseline's, negative where the target is worse
+    #: Min, q1, median, q3, max of baseline and target, relative to the baseline's median
     boxes: tuple[NDArray[np.float64], ...]
+    #: their samples, relative likewise; empty where the source has summaries only
     samples: tuple[NDArray[np.float64], ...]
 
 
@@ -91,20 +79,11 @@ class Mistake:
 def worst_mistakes(verdicts: pd.DataFrame, tables: ComparisonTables, most: int = MOST) -> list[Mistake]:
     """Find the wrong verdicts that the model was surest of.
 
-    Parameters
-    ----------
-    verdicts : DataFrame
-        One model's held-out verdicts, with the columns of `serving.comparisons.evaluated.VERDICTS`.
-    tables : ComparisonTables
-        What the comparisons were made of.
-    most : int
-        How many to return.
-
-    Returns
-    -------
-    list of Mistake
-        The surest first. Sureness is how far a probability lies from its threshold,
-        as a share of how far it could.
+    `verdicts`: one model's held-out verdicts, with the columns of `serving.comparisons.evaluated.VERDICTS`.
+    `tables`: what the comparisons were made of.
+    `most`: how many to return.
+    Returns: the surest first. Sureness is how far a probability lies from its threshold, as a share of how
+    far it could.
     """
     comparisons = tables.comparisons[list(COMPARISON_DTYPES)]
     found = surest_mistakes(verdicts, "comparison_id", most).merge(

@@ -8,10 +8,8 @@ from dataclasses import asdict
 from json.encoder import encode_basestring_ascii as _quoted
 
 from data.comparisons.pair import counted
-from serving.comparisons.explain.explanations import Reason, Unlike
-from serving.comparisons.explain.nearest import Precedent
-from serving.comparisons.judge import Judgement, Verdict
-from serving.comparisons.moves import Move
+from serving.comparisons.explain.explanations import Precedent, Reason, Unlike
+from serving.comparisons.judge import Judgement, Move, Verdict
 from serving.comparisons.promises import decided_answer, line
 from serving.reports.verdict_lines import Answer, Lines, VerdictLine
 from training.evaluation.thresholds import Wish
@@ -24,11 +22,7 @@ UNFLIPPED = f"what would flip a verdict is told in answers of up to {FLIPPED} co
 def as_json(judgement: Judgement, *, flipped: bool = True) -> str:
     """Return the answer of the design's contract as one JSON document, a verdict a line.
 
-    Parameters
-    ----------
-    judgement : Judgement
-    flipped : bool
-        Whether to look for what would flip the verdicts; a note tells where not.
+    `flipped`: whether to look for what would flip the verdicts; a note tells where not.
     """
     card = judgement.card
     about = {"contribution_unit": judgement.unit, "floor": card.floor, "decided": decided_answer(card)}

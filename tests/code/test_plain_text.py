@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 
 from data.errors import InputError, one_line, visible, visible_xml
 from data.tables.cells import without_quotes, written_csv
-from serving.comparisons.compare.annotating import _line
+from serving.comparisons.compare.rows import _line
 from serving.reports.rendering import environment
 from serving.reports.text_tables import cell, prose, tabulated
 from serving.reports.verdict_lines import Lines, VerdictLine, as_junit, as_markdown, as_plain

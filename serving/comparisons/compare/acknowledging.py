@@ -6,22 +6,78 @@ with who and why.
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, ValidationError
 
 from data.errors import InputError
 from data.tables.documents import Section, TextLoader, said
 from data.tables.files import yaml_content
-from serving.comparisons.compare.revisions import Revision
 from serving.comparisons.judge import Verdict
+
+#: Fewer letters of a commit's name may be another's.
+_TELLING = 7
+#: Git answers at once, or something is wrong.
+_SECONDS = 20
+
+
+@dataclass(frozen=True)
+class Revision:
+    """What was measured: the versions that its runs name, and the commit that was built."""
+
+    names: tuple[str, ...]
+    where: Path  # a directory of the repository, if it is one
+
+    def holds(self, change: str) -> bool:
+        """Tell whether a version or commit is this one, or lies before it."""
+        return any(_same(change, name) or _before(change, name, self.where) for name in self.names)
+
+
+def head(where: Path) -> str | None:
+    """Return the commit that is checked out; None outside a repository."""
+    return _commit("HEAD", where)
+
+
+def _same(change: str, name: str) -> bool:
+    return change == name or (len(change) >= _TELLING and name.startswith(change))
+
+
+@cache
+def _before(change: str, name: str, where: Path) -> bool:
+    known = _commit(change, where), _commit(name, where)
+    if None in known:
+        return False
+    return _git(["merge-base", "--is-ancestor", *map(str, known)], where) is not None
+
+
+@cache
+def _commit(name: str, where: Path) -> str | None:
+    if not name or name.startswith("-"):
+        return None
+    return _git(["rev-parse", "--quiet", "--verify", f"{name}^{{commit}}"], where)
+
+
+def _git(arguments: Sequence[str], where: Path) -> str | None:
+    """Return what git says; None if it says no, or is not there."""
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(where), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
 
 #: Where it is looked for.
 DEFAULT = Path(".perfjudge.yaml")
@@ -38,6 +94,8 @@ def _day_or_name(given: object) -> object:
 
 
 _Until = Annotated[date | _Text, BeforeValidator(_day_or_name)]
+#: Verdicts that an entry may excuse.
+EXCUSABLE = ("fail", "unsure")
 _Kind = Literal["acknowledged", "unstable", "accepted"]
 
 
@@ -86,19 +144,12 @@ class AcknowledgedFile(Section):
 
 @dataclass(frozen=True)
 class Excuse:
-    """Why a fail does not count.
+    """Why a fail does not count."""
 
-    Attributes
-    ----------
-    kind : {"acknowledged", "unstable", "accepted"}
-    until, since : str
-        Empty where it has no end, and no beginning.
-    """
-
-    kind: _Kind
+    kind: _Kind  # one of "acknowledged", "unstable", "accepted"
     by: str
     why: str
-    until: str
+    until: str  # until, since: empty where it has no end, and no beginning
     since: str
 
     @property
@@ -111,15 +162,7 @@ class Excuse:
 
 @dataclass(frozen=True)
 class Acknowledgements:
-    """What the file says, for the revisions that are compared.
-
-    Attributes
-    ----------
-    path : Path
-    content : AcknowledgedFile
-    baseline, target : Revision
-    today : date
-    """
+    """What the file says, for the revisions that are compared."""
 
     path: Path
     content: AcknowledgedFile
@@ -136,6 +179,10 @@ class Acknowledgements:
                 return Excuse(kind, one.by, one.why, until, since)
         return None
 
+    def excuses(self, verdicts: Sequence[Verdict]) -> list[Excuse | None]:
+        """Return the excuse of each verdict that is fail or unsure; None for all others."""
+        return [self.excuse(one) if one.verdict in EXCUSABLE else None for one in verdicts]
+
     def notes(self, verdicts: Sequence[Verdict]) -> Iterator[str]:
         """Yield what is to be tidied: entries that are over, and those that speak of nothing measured."""
         for kind, one in self._entries():
@@ -148,14 +195,14 @@ class Acknowledgements:
             elif not (self.baseline.holds(one.since) or self.target.holds(one.since)):
                 yield f"{told} waits for {one.since}, which the target is not known to hold"
 
-    def stale(self, operations: Sequence[tuple[str, str]], run: Revision) -> NDArray[np.bool_]:
-        """Tell of which benchmarks and operations an earlier run was before a change that was meant."""
+    def stale(self, operations: Sequence[tuple[str, str]], run: Revision) -> set[tuple[str, str]]:
+        """Return the benchmarks and operations of an earlier run from before an accepted change."""
         resets = [
             one
             for one in self.content.accepted
             if self.baseline.holds(one.since) and not run.holds(one.since)
         ]
-        return np.array([any(one.concerns(*named) for one in resets) for named in operations], bool)
+        return {named for named in operations if any(one.concerns(*named) for one in resets)}
 
     def _entries(self) -> Iterator[tuple[_Kind, Acknowledged | Unstable | Accepted]]:
         yield from (("acknowledged", one) for one in self.content.acknowledged)
@@ -174,10 +221,7 @@ class Acknowledgements:
 def read_acknowledged(path: Path | None) -> tuple[Path, AcknowledgedFile]:
     """Read the file that was named, or the one that is there; no file says nothing.
 
-    Raises
-    ------
-    InputError
-        If it cannot be read, or an entry is wrong.
+    Raises InputError if it cannot be read, or an entry is wrong.
     """
     found = path or DEFAULT
     if path is None and not DEFAULT.exists():

@@ -1,9 +1,9 @@
-"""What ``perfjudge compare`` does: read, judge, weigh, run again what is in doubt, excuse, and tell."""
+"""The command ``perfjudge compare``: read, judge, weigh, run again in doubt, excuse, and print."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,224 +11,159 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from data.comparisons.pair import TwoRuns, matched_operations, paired_runs
+from data.comparisons.pair import TwoRuns, matched_operations
 from data.comparisons.params import Measure
 from data.comparisons.tables import versions
 from data.errors import InputError
 from data.tables.problems import Problems
 from serving.answering import write
-from serving.comparisons.compare.acknowledging import Acknowledgements, read_acknowledged
-from serving.comparisons.compare.annotating import add_to_page, annotated
-from serving.comparisons.compare.confirming import Confirming
-from serving.comparisons.compare.reading import ComparedRun, ComparedRuns, RunReader
-from serving.comparisons.compare.revisions import Revision, head
-from serving.comparisons.compare.rows import ComparedSides, rows_of
-from serving.comparisons.compare.showing import as_answer, as_cases, as_comment, as_table
+from serving.comparisons.compare.acknowledging import (
+    EXCUSABLE,
+    Acknowledgements,
+    Revision,
+    head,
+    read_acknowledged,
+)
+from serving.comparisons.compare.reading import ComparedRun, ComparedRuns, Confirming, RunReader
+from serving.comparisons.compare.rows import (
+    ComparedSides,
+    add_to_page,
+    annotated,
+    as_answer,
+    as_cases,
+    as_comment,
+    as_table,
+    rows_of,
+)
 from serving.comparisons.compare.weighing import Weighed, weigh
 from serving.comparisons.model import Judge
 from serving.comparisons.xml.report import as_xml
 
 
 @dataclass(frozen=True)
-class Failing:
-    """What makes the exit code 1."""
-
-    regression: bool
-    missing: bool
-    unsure: bool
-
-
-@dataclass(frozen=True)
 class Outputs:
-    """Where the answer goes.
+    """Where the answer goes."""
 
-    Attributes
-    ----------
-    shown : str
-        table, json, xml, markdown or junit; to `output`, or to standard output.
-    markdown, junit, json : Path or None
-        Further files.
-    annotations, page : bool
-        Whether GitHub's annotations are written to standard error, and Markdown to the page of its step.
-    name : str
-        What tells this comment from those of other comparisons.
-    """
-
-    shown: str
+    shown: str  # table, json, xml, markdown or junit; to `output`, or to standard output
     output: Path | None
-    markdown: Path | None = None
-    junit: Path | None = None
-    json: Path | None = None
-    annotations: bool = False
-    page: bool = False
-    name: str = ""
+    further: Mapping[str, Path | None]  # further files, by the form of the answer
+    annotations: bool  # whether GitHub's annotations are written to standard error
+    step_summary: bool  # whether Markdown is added to the page of GitHub's step
+    name: str  # distinguishes this comment from those of other comparisons
 
 
-@dataclass(frozen=True)
-class ComparedPaths:
-    """Files or directories of runs; without a target, two operations of the baseline are compared."""
+@dataclass(frozen=True, kw_only=True)
+class Comparing:
+    """Which runs are compared, and how; without a target, two operations of the baseline are compared."""
 
     baseline: Sequence[Path]
     target: Sequence[Path]
-    history: Sequence[Path] = ()
-
-
-@dataclass(frozen=True)
-class Comparing:
-    """How two sides are compared.
-
-    Attributes
-    ----------
-    served : Judge
-    measure : Measure
-    assumed : float
-        By how much runs differ where nothing tells; see `features.comparisons.between_run_variation.offsets`.
-    kind : str or None
-        The format of all runs; None: what their content says.
-    confirming : Confirming or None
-    acknowledged : Path or None
-        None: the default file, if it is there.
-    commits : tuple of (str or None)
-        Those of baseline and target; by default the target's is what is checked out.
-    matched : sequence of str
-        As of `data.comparisons.pair.matched_operations`.
-    """
-
+    history: Sequence[Path]
     served: Judge
     measure: Measure
+    #: assumed standard deviation between runs; see `features.comparisons.between_run_variation.offsets`
     assumed: float
-    kind: str | None = None
-    confirming: Confirming | None = None
-    acknowledged: Path | None = None
-    commits: tuple[str | None, str | None] = (None, None)
-    matched: Sequence[str] = ()
+    kind: str | None  # the format of all runs; None: as their content says
+    confirming: Confirming | None
+    acknowledged: Path | None  # None: the default file, if it exists
+    commits: tuple[str | None, str | None]  # of baseline and target; target's default: what is checked out
+    matched: Sequence[str]  # as of `data.comparisons.pair.matched_operations`
 
-    def compared(self, paths: ComparedPaths) -> ComparedSides:
-        """Compare what both sides measured.
+    def compared(self) -> ComparedSides:
+        """Compare both sides.
 
-        Raises
-        ------
-        InputError
-            If something cannot be read, the sides have nothing in common or cannot be compared, or a command
-            that is to confirm fails.
+        Raises InputError if something cannot be read, the sides have nothing in common or cannot be
+        compared, or a command that is to confirm fails.
         """
         reader = RunReader(Problems(), self.measure, self.kind)
-        runs, told = self._read(paths, reader), read_acknowledged(self.acknowledged)
-        baseline, target = self._revisions(runs)
-        says = Acknowledgements(*told, baseline, target, datetime.now(UTC).astimezone().date())
-        runs = replace(runs, earlier=tuple(_current(runs.earlier, says)))
-        pair = _paired(runs)
+        runs = self._read(reader)
+        acknowledgements = self._acknowledgements(runs)
+        runs = replace(runs, earlier=tuple(_current(runs.earlier, acknowledgements)))
+        pair = runs.paired()
         weighed, spans = self._weighed(pair, reader), versions(pair.tables)
         if self.confirming is not None:
-            doubted = np.array([_doubted(weighed, row, says) for row in range(len(weighed.judged))], bool)
+            excuses = acknowledgements.excuses(weighed.judgement.verdicts)
+            doubted = np.isin(weighed.judgement.answers, EXCUSABLE) & [one is None for one in excuses]
             if doubted.any():
                 runs = self.confirming.again(runs, pair.tables, doubted, reader)
-                then = replace(_paired(runs), missing=pair.missing, notes=pair.notes)
-                weighed, pair = weighed.beside(self._weighed(then, reader), doubted), then
+                pair = replace(runs.paired(), missing=pair.missing, notes=pair.notes)
+                weighed = weighed.beside(self._weighed(pair, reader), doubted)
                 spans = np.where(doubted, versions(pair.tables), spans).tolist()
-        return _told(weighed, pair, spans, says, runs)
+        verdicts = weighed.judgement.verdicts
+        rows = rows_of(weighed, pair.tables, spans, acknowledgements.excuses(verdicts), runs.matched)
+        notes = (*weighed.judgement.notes, *acknowledgements.notes(verdicts))
+        return ComparedSides(tuple(rows), weighed, pair.tables, pair.missing, runs.names, notes)
 
-    def _read(self, paths: ComparedPaths, reader: RunReader) -> ComparedRuns:
-        runs = _read(paths, reader)
+    def _read(self, reader: RunReader) -> ComparedRuns:
+        baseline = reader.runs(self.baseline)
+        target = reader.runs(self.target) if self.target else baseline
+        taken = {run.path.resolve() for run in (*baseline, *target)}
+        earlier = (run for run in reader.history(self.history) if run.path.resolve() not in taken)
+        runs = ComparedRuns(baseline, target, tuple(earlier))
         if self.matched:
-            before, after = (
-                pd.concat([run.results for run in side]) for side in (runs.baseline, runs.target)
-            )
+            before, after = (pd.concat([run.results for run in side]) for side in (baseline, target))
             renamed = matched_operations(self.matched, before, after, runs.names)
             return runs.matching(renamed, reader.problems.note)
-        if paths.target:
+        if self.target:
             return runs
-        if len(runs.baseline) > 1:
-            raise InputError("holds several runs; expected TARGET", file=paths.baseline[0])
-        return runs.matching(reader.two_commands(runs.baseline[0]), reader.problems.note)
+        if len(baseline) > 1:
+            raise InputError("holds several runs; expected TARGET", file=self.baseline[0])
+        return runs.matching(reader.two_commands(baseline[0]), reader.problems.note)
 
-    def _revisions(self, runs: ComparedRuns) -> Iterator[Revision]:
+    def _acknowledgements(self, runs: ComparedRuns) -> Acknowledgements:
         here = Path.cwd()
         commits = self.commits[0], self.commits[1] or head(here)
-        for side, commit in zip((runs.baseline, runs.target), commits, strict=True):
-            names = dict.fromkeys(run.version for run in side)
-            yield Revision((*names, *([commit] if commit else [])), here)
+        baseline, target = (
+            Revision((*dict.fromkeys(run.version for run in side), *filter(None, [commit])), here)
+            for side, commit in zip((runs.baseline, runs.target), commits, strict=True)
+        )
+        today = datetime.now(UTC).astimezone().date()
+        return Acknowledgements(*read_acknowledged(self.acknowledged), baseline, target, today)
 
     def _weighed(self, pair: TwoRuns, reader: RunReader) -> Weighed:
         return weigh(pair.tables, self.served, self.assumed, (*reader.problems.notes, *pair.notes))
 
 
-def compare_runs(comparing: Comparing, paths: ComparedPaths, outputs: Outputs, failing: Failing) -> int:
-    """Compare, tell, and return the exit code; raises as `Comparing.compared`."""
-    compared = comparing.compared(paths)
-    _give(compared, outputs)
-    fails = (
-        failing.regression and compared.counts["regression"],
-        failing.unsure and compared.counts["unsure"],
-        failing.missing and compared.missing,
-    )
-    return 1 if any(fails) else 0
+def compare_runs(comparing: Comparing, outputs: Outputs, failing: Collection[str]) -> int:
+    """Compare and print; return 1 if anything is of a kind that is `failing`, else 0.
 
-
-def _give(compared: ComparedSides, outputs: Outputs) -> None:
-    """Write the answer wherever it is wanted."""
-    for path, form in ((outputs.markdown, "markdown"), (outputs.junit, "junit"), (outputs.json, "json")):
+    `failing`: outcomes, or "missing" for operations that only one side has.
+    Raises as `Comparing.compared`.
+    """
+    compared = comparing.compared()
+    for form, path in outputs.further.items():
         if path is not None:
-            write(_shown(compared, replace(outputs, shown=form)), path)
-    if outputs.page:
+            write(_shown(compared, form, outputs.name), path)
+    if outputs.step_summary:
         add_to_page(as_comment(compared, outputs.name))
     if outputs.annotations:
         sys.stderr.writelines(annotated(compared))
-    styled = outputs.shown == "table" and outputs.output is None and sys.stdout.isatty()
-    write(_shown(compared, outputs), outputs.output, styled=styled)
+    terminal = outputs.output is None and sys.stdout.isatty()
+    shown = _shown(compared, outputs.shown, outputs.name, terminal=terminal)
+    write(shown, outputs.output, styled=terminal and outputs.shown == "table")
+    counts = {**compared.counts, "missing": len(compared.missing)}
+    return 1 if any(counts.get(kind) for kind in failing) else 0
 
 
-def _shown(compared: ComparedSides, outputs: Outputs) -> str | bytes:
-    match outputs.shown:
+def _shown(compared: ComparedSides, form: str, name: str, *, terminal: bool = False) -> str | bytes:
+    match form:
         case "markdown":
-            return as_comment(compared, outputs.name)
+            return as_comment(compared, name)
         case "junit":
             return as_cases(compared)
         case "json":
             return as_answer(compared)
         case "xml":
             return as_xml(compared.weighed.judgement, compared.tables)
-    return as_table(compared, terminal=outputs.output is None and sys.stdout.isatty())
+    return as_table(compared, terminal=terminal)
 
 
-def _read(paths: ComparedPaths, reader: RunReader) -> ComparedRuns:
-    baseline = reader.runs(paths.baseline)
-    target = reader.runs(paths.target) if paths.target else baseline
-    taken = {run.path.resolve() for run in (*baseline, *target)}
-    earlier = (run for run in reader.history(paths.history) if run.path.resolve() not in taken)
-    return ComparedRuns(baseline, target, tuple(earlier))
-
-
-def _paired(runs: ComparedRuns) -> TwoRuns:
-    baseline, target, earlier = (
-        [run.results for run in side] for side in (runs.baseline, runs.target, runs.earlier)
-    )
-    return paired_runs(baseline, target, earlier, runs.names)
-
-
-def _current(earlier: Sequence[ComparedRun], says: Acknowledgements) -> Iterator[ComparedRun]:
-    """Yield earlier runs without what was measured before a change that was meant."""
+def _current(earlier: Sequence[ComparedRun], acknowledgements: Acknowledgements) -> Iterator[ComparedRun]:
+    """Yield earlier runs without results from before an accepted change."""
     for run in earlier:
         named = run.results[["benchmark", "operation"]]
         different = list(named.drop_duplicates().itertuples(index=False, name=None))
-        stale = says.stale(different, Revision((run.version,), says.target.where))
-        gone = {names for names, one in zip(different, stale, strict=True) if one}
-        kept = ~pd.MultiIndex.from_frame(named).isin(gone) if gone else np.ones(len(named), bool)
+        stale = acknowledgements.stale(different, Revision((run.version,), acknowledgements.target.where))
+        kept = ~pd.MultiIndex.from_frame(named).isin(stale) if stale else np.ones(len(named), bool)
         if kept.any():
             yield replace(run, results=run.results[kept])
-
-
-def _doubted(weighed: Weighed, row: int, says: Acknowledgements) -> bool:
-    """Tell whether a comparison is worth further runs."""
-    verdict = weighed.judgement.verdicts[row]
-    return verdict.verdict in {"fail", "unsure"} and says.excuse(verdict) is None
-
-
-def _told(
-    weighed: Weighed, pair: TwoRuns, spans: Sequence[str], says: Acknowledgements, runs: ComparedRuns
-) -> ComparedSides:
-    verdicts = weighed.judgement.verdicts
-    excuses = [says.excuse(one) if one.verdict in {"fail", "unsure"} else None for one in verdicts]
-    notes = (*weighed.judgement.notes, *says.notes(verdicts))
-    rows = tuple(rows_of(weighed, pair.tables, spans, excuses, runs.matched))
-    return ComparedSides(rows, weighed, pair.tables, pair.missing, runs.names, notes)

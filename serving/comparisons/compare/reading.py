@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from data.comparisons import formats
 from data.comparisons.formats import results_of_run
 from data.comparisons.formats.tools import TOOLS
-from data.comparisons.pair import SIDES, MatchedOperations, NamedOperation, counted, listed
+from data.comparisons.pair import (
+    CONFIGURATION,
+    SIDES,
+    MatchedOperations,
+    NamedOperation,
+    TwoRuns,
+    counted,
+    listed,
+    paired_runs,
+)
 from data.comparisons.params import Measure
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
+from data.measure.child import end_in_good_order, execute
 from data.tables.problems import Problems
 
 #: What runs are called that name no version.
@@ -25,20 +39,11 @@ _UNNAMED = "0"
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """One run.
-
-    Attributes
-    ----------
-    path : Path
-    version : str
-        What the file calls it, or else the name of the file.
-    results : DataFrame
-        With the columns of ``RESULT_DTYPES``.
-    """
+    """One run."""
 
     path: Path
-    version: str
-    results: pd.DataFrame
+    version: str  # what the file calls it, or else the name of the file
+    results: pd.DataFrame  # with the columns of ``RESULT_DTYPES``
 
 
 @dataclass(frozen=True)
@@ -59,16 +64,17 @@ class ComparedRuns:
         )
         return baseline, target
 
+    def paired(self) -> TwoRuns:
+        """Return the comparisons of both sides, with earlier runs as their history."""
+        sides = ([run.results for run in side] for side in (self.baseline, self.target, self.earlier))
+        return paired_runs(*sides, self.names)
+
     def matching(
         self, renamed: Mapping[NamedOperation, NamedOperation], note: Callable[[str], object]
     ) -> ComparedRuns:
         """Compare operations of other names with each other; note which they are.
 
-        Parameters
-        ----------
-        renamed : mapping
-            As of `data.comparisons.pair.MatchedOperations`.
-        note : callable
+        `renamed`: as of `data.comparisons.pair.MatchedOperations`.
         """
         same = {run.path.resolve() for run in self.baseline} == {run.path.resolve() for run in self.target}
         matched = MatchedOperations(renamed, only=same)
@@ -83,27 +89,16 @@ class ComparedRuns:
 
 @dataclass(frozen=True)
 class RunReader:
-    """How runs are read.
-
-    Attributes
-    ----------
-    problems : Problems
-    measure : Measure
-    kind : str or None
-        Their format; None: what the content says.
-    """
+    """How runs are read."""
 
     problems: Problems
     measure: Measure
-    kind: str | None = None
+    kind: str | None = None  # their format; None: what the content says
 
     def runs(self, paths: Sequence[Path]) -> tuple[ComparedRun, ...]:
         """Read runs: of a directory that is none every file, in the order of their names.
 
-        Raises
-        ------
-        InputError
-            If one cannot be read, or a directory holds none.
+        Raises InputError if one cannot be read, or a directory holds none.
         """
         return tuple(
             _run(path, results_of_run(path, self.problems, self.measure, self.kind))
@@ -117,10 +112,7 @@ class RunReader:
     def two_commands(self, run: ComparedRun) -> dict[NamedOperation, NamedOperation]:
         """Return the second command of a hyperfine file by the first, which is the baseline.
 
-        Raises
-        ------
-        InputError
-            If the run is of another format, or has not exactly two commands.
+        Raises InputError if the run is of another format, or has not exactly two commands.
         """
         kind = self.kind or formats.sniff(run.path)
         operations = list(run.results[["benchmark", "operation"]].drop_duplicates().itertuples(False, None))
@@ -176,3 +168,75 @@ def _run(path: Path, results: pd.DataFrame) -> ComparedRun:
 def _natural(path: Path) -> list[tuple[int, str]]:
     """Order numbers in names by their size: 9 before 10."""
     return [(int(part) if part.isdecimal() else -1, part) for part in re.split(r"(\d+)", path.name)]
+
+
+#: What stands for the file that a command is to write, and for the operations in doubt.
+OUTPUT, OPERATIONS = "{output}", "{operations}"
+#: The variable that has the operations in doubt, a line each.
+VARIABLE = "PERFJUDGE_OPERATIONS"
+
+
+@dataclass(frozen=True)
+class Confirming:
+    """How often what is run again, and how long it may take."""
+
+    times: int
+    target: tuple[str, ...]  # the command that measures the target, which writes `OUTPUT`
+    baseline: tuple[str, ...]  # the one of the baseline, run in turn with it; empty: there is none
+    seconds: float  # that one run may take
+
+    def __post_init__(self) -> None:
+        for command in filter(None, (self.target, self.baseline)):
+            if not any(OUTPUT in part for part in command):
+                problem = f"names no {OUTPUT}, where it is to write its results"
+                raise InputError(problem, place=_place(command))
+
+    def again(
+        self, runs: ComparedRuns, tables: ComparisonTables, doubted: NDArray[np.bool_], reader: RunReader
+    ) -> ComparedRuns:
+        """Measure again, baseline and target in turn, and return all runs.
+
+        `tables`: what was compared: whatever else a command measures does not count.
+        `doubted`: shape (n_comparisons,), a command may leave out the others.
+        Raises InputError if a command fails, takes too long, or measures nothing that is in doubt.
+        """
+        end_in_good_order()
+        in_doubt = tables.comparisons.loc[doubted, ["benchmark", "operation"]].itertuples(
+            index=False, name=None
+        )
+        named = {names: runs.matched.name_in_target(*names) or names[1] for names in in_doubt}
+        wanted = {"baseline": [name for _, name in named], "target": list(named.values())}
+        compared = tables.results[CONFIGURATION].drop_duplicates()
+        baseline, target = list(runs.baseline), list(runs.target)
+        with TemporaryDirectory(prefix="perfjudge-") as directory:
+            for number, side, output in self._planned(Path(directory), target[0].path.suffix):
+                command, operations = getattr(self, side), list(dict.fromkeys(wanted[side]))
+                sys.stderr.write(f"confirming: run {number} of {self.times} of the {side}\n")
+                _confirming_run(command, output, operations, self.seconds)
+                (found,) = reader.runs([output])
+                chosen = runs.matched.of_baseline if side == "baseline" else runs.matched.of_target
+                results = chosen(found.results).merge(compared, on=CONFIGURATION)
+                if not results["operation"].isin(wanted["baseline"]).any():
+                    told = f"measured none of the operations in doubt: {listed(operations)}"
+                    raise InputError(told, place=_place(command))
+                of_side = baseline if side == "baseline" else target
+                version = f"{of_side[0].version}, again {number}"
+                of_side.append(ComparedRun(output, version, results.assign(version=version)))
+        return replace(runs, baseline=tuple(baseline), target=tuple(target))
+
+    def _planned(self, directory: Path, suffix: str) -> Iterator[tuple[int, str, Path]]:
+        for number in range(1, self.times + 1):
+            for side in ("target", *(("baseline",) if self.baseline else ())):
+                yield number, side, directory / f"{side}-{number}{suffix}"
+
+
+def _place(command: Sequence[str]) -> str:
+    return f"the command {shlex.join(command)!r}"
+
+
+def _confirming_run(command: Sequence[str], output: Path, operations: Sequence[str], seconds: float) -> None:
+    filled = [part.replace(OUTPUT, str(output)).replace(OPERATIONS, " ".join(operations)) for part in command]
+    place, environment = _place(command), {VARIABLE: "\n".join(operations)}
+    execute(filled, place, limit=seconds, environment=environment).require(place)
+    if not output.exists():
+        raise InputError(f"ended well, but wrote no {OUTPUT}", place=place)

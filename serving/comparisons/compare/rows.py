@@ -2,85 +2,67 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
-from data.comparisons.pair import MatchedOperations, Missing, counted
+from data.comparisons.pair import MatchedOperations, Missing, counted, listed
+from data.comparisons.pair import told as told_missing
 from data.comparisons.tables import OPERATION, ComparisonTables, units
+from data.errors import InputError, one_line, visible
+from serving.comparisons import render
 from serving.comparisons.compare.acknowledging import Excuse
 from serving.comparisons.compare.weighing import Outcome, Weighed, outcome_of
-from serving.comparisons.explain.facts import Direction, direction
 from serving.comparisons.explain.features import percent
-from serving.comparisons.explain.sentences import shifted
-from serving.comparisons.judge import Verdict
-from serving.comparisons.moves import Move
-from serving.reports.verdict_lines import VerdictLine
+from serving.comparisons.explain.sentences import Direction, direction, shifted
+from serving.comparisons.judge import Move, Verdict
+from serving.reports.text_tables import cell, printed, prose, shown
+from serving.reports.verdict_lines import Lines, VerdictLine, as_junit
 
-#: In the order in which they want attention, and what several are called.
-OUTCOMES: dict[Outcome, str] = {
-    "regression": "regressions",
-    "unsure": "unsure",
-    "improvement": "improvements",
-    "acknowledged": "acknowledged",
-    "invalid": "invalid",
-    "within_noise": "within noise",
-    "unchanged": "unchanged",
+if TYPE_CHECKING:
+    from rich.table import Table
+
+#: In the order in which they want attention: the plural, and the colour on a terminal.
+OUTCOMES: dict[Outcome, tuple[str, str]] = {
+    "regression": ("regressions", "red"),
+    "unsure": ("unsure", "magenta"),
+    "improvement": ("improvements", "cyan"),
+    "acknowledged": ("acknowledged", "yellow"),
+    "invalid": ("invalid", "yellow"),
+    "within_noise": ("within noise", "green"),
+    "unchanged": ("unchanged", "green"),
 }
-#: Nobody has to look at these.
+#: Outcomes that need no attention.
 QUIET: frozenset[Outcome] = frozenset({"within_noise", "unchanged"})
 
 
 @dataclass(frozen=True)
 class ComparedRow:
-    """One comparison.
-
-    Attributes
-    ----------
-    outcome : Outcome
-    judged : {"pass", "fail", "unsure", "invalid"}
-        What the model alone says.
-    verdict : Verdict
-    machine, unit, versions : str
-    direction : Direction
-    move : Move or None
-        What the configuration that counts did: what got better most of an improvement, else the worst.
-    excuse : Excuse or None
-        Why it need not fail a build.
-    hidden : float
-        The smallest change that its samples show, as a share; NaN if that is not known.
-    matched : str
-        The target's name of the operation, where that is another one.
-    """
+    """One comparison."""
 
     outcome: Outcome
-    judged: str
+    judged: str  # one of "pass", "fail", "unsure", "invalid", what the model alone says
     verdict: Verdict
     machine: str
     unit: str
     versions: str
     direction: Direction
+    #: what the configuration that counts did: what got better most of an improvement, else the worst
     move: Move | None
-    excuse: Excuse | None
-    hidden: float
-    matched: str = ""
+    excuse: Excuse | None  # why it need not fail a build
+    hidden: float  # the smallest change that its samples show, as a share; NaN if that is not known
+    matched: str = ""  # the target's name of the operation, where that is another one
 
     @property
     def operation(self) -> str:
         """The operation, with both names where the target has another one."""
         return f"{self.verdict.operation} -> {self.matched}" if self.matched else self.verdict.operation
-
-    @property
-    def label(self) -> str:
-        """The outcome in words."""
-        return self.outcome.replace("_", " ")
-
-    @property
-    def chance(self) -> str:
-        """The probability of a regression; empty if nothing gave one."""
-        asked = self.outcome != "within_noise" or self.verdict.decided_by == "model"
-        return "" if self.verdict.probability is None or not asked else f"{self.verdict.probability:.3f}"
 
     @property
     def name(self) -> str:
@@ -92,22 +74,25 @@ class ComparedRow:
         """Baseline's and target's median with their unit; empty if they are not known."""
         if self.move is None:
             return "", ""
-        before, after = self.move.baseline_median, self.move.target_median
-        return self._measured(before), self._measured(after)
+        before, after = (
+            f"{value:.4g} {self.unit}".rstrip()
+            for value in (self.move.baseline_median, self.move.target_median)
+        )
+        return before, after
 
     @property
     def change(self) -> str:
-        """How far the median moved, in percent and in words."""
+        """The change of the median in percent and in words."""
         return "" if self.move is None else shifted(self.move.change, self.direction)
 
     @property
     def configuration(self) -> str:
-        """What moved."""
+        """The configuration of `move`."""
         return "" if self.move is None else counted(self.move.threads, "thread")
 
     @property
     def why(self) -> str:
-        """Why it is what it is: whoever excused it, what the verdict rests on, and what would flip it."""
+        """The reasons of the outcome: its excuse, the grounds of the verdict, and what would flip it."""
         one = self.verdict
         if one.invalid_reason is not None:
             return one.invalid_reason
@@ -128,67 +113,58 @@ class ComparedRow:
             return (f"changes below {percent(self.hidden)} cannot be told from the scatter of these samples",)
         return self.verdict.words if self.verdict.decided_by == "model" else ()
 
-    def line(self, which: str) -> VerdictLine:
-        """Return the same for JUnit XML."""
-        one, excuse = self.verdict, "" if self.excuse is None else self.excuse.told
-        told = [f"{before} -> {after}" for before, after in (self.medians,) if before]
+    def junit_line(self, which: str) -> VerdictLine:
+        """Return the row for JUnit XML; `which`: its name among rows of one operation."""
+        medians = [" -> ".join(self.medians)] if self.move is not None else []
         return VerdictLine(
-            one.verdict,
-            one.probability,
-            one.benchmark,
+            self.verdict.verdict,
+            self.verdict.probability,
+            self.verdict.benchmark,
             self.operation,
-            "; ".join(filter(None, (self.change, *told, self.configuration, self.why))),
+            "; ".join(filter(None, (self.change, *medians, self.configuration, self.why))),
             which=which,
-            excused=excuse,
+            excused="" if self.excuse is None else self.excuse.told,
         )
-
-    def _measured(self, value: float) -> str:
-        return f"{value:.4g} {self.unit}".rstrip()
 
 
 @dataclass(frozen=True)
 class ComparedSides:
-    """All that is to be said of two sides.
+    """All that is to be said of two sides."""
 
-    Attributes
-    ----------
-    rows : tuple of ComparedRow
-        In the order of the comparisons.
-    weighed : Weighed
-    tables : ComparisonTables
-    missing : tuple of Missing
-    sides : tuple of str
-        What the two are called.
-    notes : tuple of str
-    """
-
-    rows: tuple[ComparedRow, ...]
+    rows: tuple[ComparedRow, ...]  # in the order of the comparisons
     weighed: Weighed
     tables: ComparisonTables
     missing: tuple[Missing, ...]
-    sides: tuple[str, str]
+    sides: tuple[str, str]  # what the two are called
     notes: tuple[str, ...]
 
     @cached_property
     def ordered(self) -> Sequence[ComparedRow]:
-        """The rows, those first that want attention, and of a kind those that moved most."""
+        """The rows in the order of `OUTCOMES`, rows of one outcome by the size of their change."""
         kinds = list(OUTCOMES)
-        return sorted(self.rows, key=lambda row: (kinds.index(row.outcome), -_size(row)))
+        return sorted(
+            self.rows,
+            key=lambda row: (kinds.index(row.outcome), -abs(row.move.change) if row.move else 0.0),
+        )
 
     @cached_property
     def counts(self) -> Counter[Outcome]:
-        """How many rows are what."""
+        """The number of rows by outcome."""
         return Counter(row.outcome for row in self.rows)
 
     @property
     def summary(self) -> str:
-        """How many are what, in a few words."""
-        told = [_counted(kind, self.counts[kind]) for kind in OUTCOMES if self.counts[kind]]
-        return f"{', '.join(told)} of {counted(len(self.rows), 'comparison')}"
+        """The number of rows by outcome in words."""
+        counts = [
+            f"{many} {OUTCOMES[kind][0] if many > 1 else kind.replace('_', ' ')}"
+            for kind in OUTCOMES
+            if (many := self.counts[kind])
+        ]
+        return f"{', '.join(counts)} of {counted(len(self.rows), 'comparison')}"
 
     @cached_property
     def named(self) -> dict[str, str]:
-        """What tells a comparison from others, by its id: machine and versions, where these are several."""
+        """Machine and versions of each comparison by its id, where the rows have several."""
         several = [len({getattr(row, name) for row in self.rows}) > 1 for name in ("machine", "versions")]
         return {
             row.verdict.comparison_id: ", ".join(
@@ -197,10 +173,30 @@ class ComparedSides:
             for row in self.rows
         }
 
-    @property
-    def threaded(self) -> bool:
-        """Whether anything was measured on several threads."""
-        return any(row.move is not None and row.move.threads > 1 for row in self.rows)
+    @cached_property
+    def columns(self) -> Sequence[str]:
+        """Headings of a table of the rows."""
+        threaded = any(row.move is not None and row.move.threads > 1 for row in self.rows)
+        which = ["comparison"] if any(self.named.values()) else []
+        threads = ["configuration"] if threaded else []
+        return ["", "operation", *which, *threads, "baseline", "target", "change", "p", "why"]
+
+    def cells(self, row: ComparedRow) -> list[str]:
+        """Return the cells of a row under `columns`."""
+        model_decided = row.outcome != "within_noise" or row.verdict.decided_by == "model"
+        probability = row.verdict.probability if model_decided else None
+        cells = {
+            "": row.outcome.replace("_", " "),
+            "operation": row.name,
+            "comparison": self.named[row.verdict.comparison_id],
+            "configuration": row.configuration,
+            "baseline": row.medians[0],
+            "target": row.medians[1],
+            "change": row.change,
+            "p": "" if probability is None else f"{probability:.3f}",
+            "why": row.why,
+        }
+        return [cells[column] for column in self.columns]
 
 
 def rows_of(
@@ -210,7 +206,7 @@ def rows_of(
     excuses: Sequence[Excuse | None],
     matched: MatchedOperations,
 ) -> Iterator[ComparedRow]:
-    """Yield what is to be said of each comparison, in their order; `spans` has its versions."""
+    """Yield a row for each comparison, in their order; `spans`: the versions of each."""
     signs = tables.results.drop_duplicates(OPERATION).set_index(OPERATION)["better"]
     columns = zip(units(tables), spans, tables.comparisons["machine"], strict=True)
     for row, (unit, span, machine) in enumerate(columns):
@@ -232,10 +228,159 @@ def rows_of(
         )
 
 
-def _size(row: ComparedRow) -> float:
-    return 0.0 if row.move is None else abs(row.move.change)
+#: A comment holds 65,536 characters at GitHub; what does not matter most is left out of longer ones.
+_LONGEST = 60_000
 
 
-def _counted(kind: Outcome, number: int) -> str:
-    singular = {"regression", "improvement"}
-    return counted(number, kind) if kind in singular else f"{number} {OUTCOMES[kind]}"
+def as_comment(compared: ComparedSides, name: str) -> str:
+    """Return a comment in Markdown: rows that need attention as a table, the others folded.
+
+    The first line is a marker by which the next comment of this `name` finds and replaces this one.
+    """
+    marked = [row for row in compared.ordered if row.outcome not in QUIET]
+    rest = compared.ordered[len(marked) :]
+    marker = f"<!-- perfjudge compare {visible(' '.join(name.replace('--', '').split()))} -->"
+    head = [marker, f"### perfjudge: {compared.summary}", ""]
+    told = [*head, *_fitting(compared, marked, _LONGEST // 2)]
+    told += [f"- {prose(line)}" for line in _further(compared)]
+    if rest:
+        table = _fitting(compared, rest, _LONGEST - sum(len(line) + 1 for line in told))
+        quiet = (kind for kind in OUTCOMES if kind in QUIET and compared.counts[kind])
+        many = ", ".join(f"{compared.counts[kind]} {OUTCOMES[kind][0]}" for kind in quiet)
+        told += ["", f"<details><summary>{many}</summary>", "", *table, "", "</details>"]
+    summary = prose(render.summary(compared.weighed.judgement))
+    return "\n".join([*told, "", f"<sub>{summary}</sub>"]) + "\n"
+
+
+def as_table(compared: ComparedSides, *, terminal: bool) -> str:
+    """Return a table for a terminal of this width, or a wide one without colours."""
+    notes = "".join(f"{one_line(note)}\n" for note in compared.notes)
+    if not terminal:
+        return printed(_table(compared)) + notes
+    from rich.console import Console
+
+    console = Console()
+    with console.capture() as captured:
+        console.print(_table(compared))
+    return captured.get() + notes
+
+
+def as_cases(compared: ComparedSides) -> str:
+    """Return JUnit XML: a regression fails, what is unsure, invalid or acknowledged is skipped."""
+    names = compared.named
+    rows = [
+        row.junit_line(names[row.verdict.comparison_id] or row.verdict.comparison_id)
+        for row in compared.ordered
+    ]
+    headings, notes = ("benchmark", "operation", "reasons"), compared.notes
+    return as_junit(Lines(rows, headings, compared.summary, notes, notes))
+
+
+def as_answer(compared: ComparedSides) -> str:
+    """Return the JSON of any judgement, and beside it what a comparison of runs knows."""
+    content = json.loads(render.as_json(compared.weighed.judgement))
+    for verdict, row in zip(content["verdicts"], compared.rows, strict=True):
+        verdict |= {
+            "outcome": row.outcome,
+            "model_verdict": row.judged,
+            "machine": row.machine,
+            "unit": row.unit,
+            "versions": row.versions,
+            "target_operation": row.matched or verdict["operation"],
+            "faster": row.move._asdict() if row.outcome == "improvement" and row.move else None,
+            "acknowledged": None if row.excuse is None else asdict(row.excuse),
+        }
+    content["notes"] = list(compared.notes)
+    content["missing"] = [{"kind": one.kind, **asdict(one)} for one in compared.missing]
+    content["counts"] = {kind: compared.counts[kind] for kind in OUTCOMES}
+    content["whole_run"] = compared.weighed.whole
+    return json.dumps(content, indent=1, allow_nan=False) + "\n"
+
+
+def _further(compared: ComparedSides) -> Iterator[str]:
+    """Yield what vanished, what is new, and what else is to be known, a line each."""
+    alone = {*told_missing(compared.missing, compared.sides)}
+    for side, told in (("baseline", "vanished"), ("target", "new")):
+        own = [str(one) for one in compared.missing if one.only_in == side]
+        if own:
+            yield f"{told}: {listed(own)}"
+    yield from (note for note in compared.notes if note not in alone)
+
+
+def _fitting(compared: ComparedSides, rows: Sequence[ComparedRow], room: int) -> list[str]:
+    """Return a table of as many rows as there is room for, and how many more there are."""
+    if not rows:
+        return []
+    columns = compared.columns
+    told = [f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}"]
+    for number, row in enumerate(rows):
+        marked, *others = map(cell, compared.cells(row))
+        line = f"| {marked if row.outcome in QUIET else f'**{marked}**'} | {' | '.join(others)} |"
+        room -= len(line) + 1
+        if room < 0:
+            return [*told, "", f"and {len(rows) - number} more", ""]
+        told.append(line)
+    return [*told, ""]
+
+
+def _table(compared: ComparedSides) -> Table:
+    from rich.table import Table
+
+    table = Table(*compared.columns, caption=shown(render.summary(compared.weighed.judgement)))
+    for row in compared.ordered:
+        first, *others = compared.cells(row)
+        table.add_row(shown(first, OUTCOMES[row.outcome][1]), *map(shown, others))
+    return table
+
+
+#: GitHub shows so many of each kind and step.
+_MOST = 10
+#: The variable that names the file of a step's page.
+_PAGE = "GITHUB_STEP_SUMMARY"
+_Kind = Literal["error", "warning", "notice"]
+_KINDS: dict[str, _Kind] = {
+    "regression": "error",
+    "unsure": "warning",
+    "improvement": "notice",
+    "acknowledged": "notice",
+}
+
+
+def annotated(compared: ComparedSides) -> Iterator[str]:
+    """Yield a line for each row that matters, and for what vanished; at most so many as are shown."""
+    told = [_of_row(row) for row in compared.ordered if row.outcome in _KINDS]
+    told += [("warning", "vanished", str(one)) for one in compared.missing if one.only_in == "baseline"]
+    told.sort(key=lambda one: ("error", "warning", "notice").index(one[0]))
+    for kind, group in groupby(told, key=lambda one: one[0]):
+        lines = list(group)
+        kept = lines if len(lines) <= _MOST else lines[: _MOST - 1]
+        yield from (_line(*line) for line in kept)
+        if len(kept) < len(lines):
+            yield _line(kind, "perfjudge", f"and {len(lines) - len(kept)} more")
+
+
+def add_to_page(text: str) -> None:
+    """Add Markdown to the page of this step; InputError where there is none."""
+    path = os.environ.get(_PAGE)
+    if not path:
+        raise InputError(f"the variable {_PAGE} is not set; GitHub sets it in a step of a workflow")
+    try:
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as exc:
+        raise InputError(exc.strerror or "cannot be written", file=path) from exc
+
+
+def _of_row(row: ComparedRow) -> tuple[_Kind, str, str]:
+    medians = " -> ".join(filter(None, row.medians))
+    told = "; ".join(filter(None, (medians, row.why)))
+    return _KINDS[row.outcome], f"{row.outcome}: {row.name} {row.change}", told
+
+
+def _line(kind: str, title: str, message: str) -> str:
+    escaped = _escaped(title).replace(":", "%3A").replace(",", "%2C")
+    return f"::{kind} title={escaped}::{_escaped(message)}\n"
+
+
+def _escaped(text: str) -> str:
+    return "%0A".join(one_line(line).replace("%", "%25") for line in text.splitlines())

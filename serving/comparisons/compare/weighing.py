@@ -16,9 +16,8 @@ from features.comparisons.lasting_changes import SMALLEST, WANTED
 from features.comparisons.prepared import Asked
 from features.comparisons.summaries import spread
 from serving.comparisons.explain.features import percent
-from serving.comparisons.judge import Judgement, Verdict, judge
+from serving.comparisons.judge import Judgement, Move, Verdict, judge
 from serving.comparisons.model import Judge
-from serving.comparisons.moves import Move
 
 Outcome = Literal[
     "regression", "acknowledged", "unsure", "improvement", "invalid", "within_noise", "unchanged"
@@ -40,31 +39,17 @@ _TELLS: dict[Known, str] = {
 
 @dataclass(frozen=True)
 class Weighed:
-    """Judged comparisons.
+    """Judged comparisons."""
 
-    Attributes
-    ----------
-    judgement : Judgement
-        With the verdicts that count, and remarks where they are not the model's.
-    judged : ndarray of str, shape (n_comparisons,)
-        What the model says.
-    faster : mapping of int to Move
-        Improvements by row: the configuration that got better most.
-    hidden : ndarray of shape (n_comparisons,)
-        The smallest change that can be told from the scatter of the samples, 95 times in 100, as a share: of
-        the configuration where it is largest; NaN where a comparison cannot be judged.
-    whole : mapping of str to float
-        How far the whole run moved, by machine, as a share; negative is worse. Of those that tell.
-    notes : tuple of str
-        What is to be said of the whole run.
-    """
-
-    judgement: Judgement
-    judged: NDArray[np.str_]
-    faster: dict[int, Move]
+    judgement: Judgement  # with the verdicts that count, and remarks where they are not the model's
+    judged: NDArray[np.str_]  # shape (n_comparisons,), what the model says
+    faster: dict[int, Move]  # improvements by row: the configuration that got better most
+    #: shape (n_comparisons,), the smallest change that can be told from the scatter of the samples, 95 times
+    #: in 100, as a share: of the configuration where it is largest; NaN where a comparison cannot be judged
     hidden: Floats
+    #: how far the whole run moved, by machine, as a share; negative is worse. Of those that tell.
     whole: dict[str, float]
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # what is to be said of the whole run
 
     def beside(self, other: Weighed, rows: NDArray[np.bool_]) -> Weighed:
         """Return these, but what `other` says of some rows."""
@@ -84,15 +69,10 @@ class Weighed:
 def weigh(tables: ComparisonTables, served: Judge, assumed: float, notes: tuple[str, ...] = ()) -> Weighed:
     """Judge comparisons of runs, and hold what moved against what runs differ by.
 
-    Parameters
-    ----------
-    tables : ComparisonTables
-        Of `data.comparisons.pair.paired_runs`.
-    served : Judge
-    assumed : float
-        As `features.comparisons.between_run_variation.offsets` takes it; 0: nothing is held against anything.
-    notes : tuple of str
-        What had to be assumed to read them.
+    `tables`: of `data.comparisons.pair.paired_runs`.
+    `assumed`: as `features.comparisons.between_run_variation.offsets` takes it; 0: nothing is held against
+    anything.
+    `notes`: what had to be assumed to read them.
     """
     judgement = judge(tables, served, notes=notes)
     asked = Asked.of(Sides.of(tables), served.model.card.run_spread)

@@ -29,21 +29,11 @@ _OTHER = {"fail": "pass", "pass": "fail", "unsure": "fail"}
 def flips(asked: Asked, rows: Ints, answers: NDArray[np.str_], decide: Decide) -> Floats:
     """Find the smallest change that gives comparisons the other verdict: the target's samples are scaled.
 
-    Parameters
-    ----------
-    asked : Asked
-    rows : ndarray of int, shape (n,)
-        Which comparisons; all can be judged.
-    answers : ndarray of str, shape (n,)
-        Their verdicts. `unsure` flips to `fail`.
-    decide : callable
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        The change of the median of the configuration that moved most, against the baseline's, as a share
-        (negative is worse), of `TRIED`: the nearest to what was measured from which on the verdict is the
-        other one. NaN where there is none within 100 %.
+    `rows`: shape (n,), which comparisons; all can be judged.
+    `answers`: shape (n,), their verdicts. `unsure` flips to `fail`.
+    Returns: shape (n,), the change of the median of the configuration that moved most, against the
+    baseline's, as a share (negative is worse), of `TRIED`: the nearest to what was measured from which on the
+    verdict is the other one. NaN where there is none within 100 %.
     """
     found = np.full(len(rows), np.nan)
     # where the target is near nothing, or near all that numbers can tell, there may be no factor
@@ -80,15 +70,9 @@ def _found(asked: Asked, rows: Ints, decide: Decide, goal: str) -> Floats:
 def _first(none: Ints, reached: Callable[[Ints, Ints], NDArray[np.bool_]]) -> Ints:
     """Halve what is left until the first step that reaches the goal is found.
 
-    Parameters
-    ----------
-    none : ndarray of int, shape (n,)
-        How many steps there are: the answer where none of them reaches it.
-    reached : callable
-        Takes places, shape (k,), and their steps, shape (k, m); tells which of them reach the goal.
+    `none`: shape (n,), how many steps there are: the answer where none of them reaches it.
+    `reached`: takes places, shape (k,), and their steps, shape (k, m); tells which of them reach the goal.
 
-    Notes
-    -----
     Few rows are asked of several halvings at once: the answer is the same, and what it takes to ask is saved.
     """
     low, high = np.zeros_like(none), none.copy()
@@ -106,12 +90,9 @@ def _first(none: Ints, reached: Callable[[Ints, Ints], NDArray[np.bool_]]) -> In
 def _halvings(low: Ints, high: Ints, ahead: int) -> tuple[Ints, Ints, Ints]:
     """Return what may be left after so many halvings, and the steps to be tried, as a binary heap.
 
-    Returns
-    -------
-    lows, highs : ndarray of shape (2^(ahead + 1) - 1, n)
-        What node ``i`` is left with; its children ``2 i + 1`` and ``2 i + 2`` have what is left if its middle
-        reaches the goal, and if it doesn't.
-    steps : ndarray of shape (2^ahead - 1, n)
+    `lows, highs`: shape (2^(ahead + 1) - 1, n), what node ``i`` is left with; its children ``2 i + 1`` and
+    ``2 i + 2`` have what is left if its middle reaches the goal, and if it doesn't.
+    `steps`: shape (2^ahead - 1, n)
     """
     lows, highs, steps = [low], [high], list[Ints]()
     for node in range(2**ahead - 1):
@@ -126,16 +107,9 @@ def _halvings(low: Ints, high: Ints, ahead: int) -> tuple[Ints, Ints, Ints]:
 def scaled(sides: Sides, rows: Ints, factors: Floats) -> Sides:
     """Return comparisons several times over, the samples of the target times a factor.
 
-    Parameters
-    ----------
-    sides : Sides
-    rows : ndarray of int, shape (n,)
-    factors : ndarray of shape (n, m)
-
-    Returns
-    -------
-    Sides
-        Of n x m comparisons: the first one with each of its factors, then the next.
+    `rows`: shape (n,)
+    `factors`: shape (n, m)
+    Returns: of n x m comparisons: the first one with each of its factors, then the next.
     """
     many = sides.per_comparison
     owner, factor = np.repeat(rows, factors.shape[1]), factors.ravel()

@@ -4,19 +4,130 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from features.comparisons.prepared import Asked
 from serving.comparisons.explain.counterfactuals import Decide, flips
-from serving.comparisons.explain.facts import Direction, Facts, Measured, direction, measured
-from serving.comparisons.explain.features import FACTS, Fact, described, lacking, meaning, shown
-from serving.comparisons.explain.nearest import NearestLabelled, Precedent
-from serving.comparisons.explain.sentences import UsualSpread, flip_told, sentences
+from serving.comparisons.explain.features import FACTS, Fact, described, lacking, meaning, percent, shown
+from serving.comparisons.explain.sentences import (
+    Direction,
+    Facts,
+    Measured,
+    UsualSpread,
+    direction,
+    flip_told,
+    measured,
+    sentences,
+)
 from training.comparisons.nearest_examples import Precedents
+
+#: The features that are told of two comparisons side by side, in a word.
+_COMPARED = {
+    "medians_min": "shift",
+    "baseline_noise_max": "noise",
+    "superiority_min": "share of better pairs",
+    "history_excess_min": "size by earlier steps",
+}
+#: Values are alike if they differ by less than the first, or by less than the second of the larger one.
+_SIMILAR, _OF_LARGER = 0.02, 0.5
+
+
+class Precedent(NamedTuple):
+    """A labelled comparison that is like the one that was judged."""
+
+    comparison_id: str
+    benchmark: str
+    operation: str
+    label: str
+    #: labelled_by, labelled_at: who gave the label, and when (ISO 8601); empty where that is not known
+    labelled_by: str
+    labelled_at: str
+    distance: float  # in standard deviations of features, weighted by the model's importance of them
+    near: str  # in what the two are similar, and in what not
+
+    @property
+    def told(self) -> str:
+        """In a line."""
+        who = f" by {self.labelled_by}" if self.labelled_by else ""
+        when = f" on {self.labelled_at[:10]}" if self.labelled_at else ""
+        return f"nearest {self.label}: {self.comparison_id}, labelled{who}{when}; {self.near}"
+
+
+@dataclass(frozen=True)
+class NearestLabelled:
+    """The nearest examples of many comparisons: plain lists, a row after the other."""
+
+    names: Sequence[str]  # the features that are compared
+    index: Sequence[int]  # index, distance: n_rows x 2, as `Precedents.nearest` returns them
+    distance: Sequence[float]
+    #: there, here, alike: n_rows x 2 x n_names, the values of the examples, those of the comparison, and
+    #: which are alike
+    there: Sequence[float]
+    here: Sequence[float]
+    alike: Sequence[bool]
+
+    @classmethod
+    def of(cls, precedents: Precedents, asked: Floats, features: Sequence[str]) -> Self:
+        """Find them for vectors of shape (n_rows, n_features)."""
+        names = [name for name in _COMPARED if name in features]
+        places = [features.index(name) for name in names]
+        index, distance = precedents.nearest(asked)
+        there = precedents.rows[index[..., None], places].astype(np.float64)
+        here = asked[:, places]
+        columns = index, distance, there, here, _alike(names, there, here[:, None])
+        flat: list[list[Any]] = [column.ravel().tolist() for column in columns]
+        return cls(names, *flat)
+
+    def examples(self, precedents: Precedents, row: int, first: int) -> tuple[Precedent, ...]:
+        """Return those of one comparison; that of the label `first` is the first."""
+        many = len(self.names)
+        here = [
+            _shown(name, value) if value == value else ""  # noqa: PLR0124 - known
+            for name, value in zip(self.names, self.here[row * many : (row + 1) * many], strict=True)
+        ]
+        places = 2 * row + first, 2 * row + 1 - first
+        return tuple(
+            Precedent(*precedents.named[self.index[at]], self.distance[at], self._near(at, here))
+            for at in places
+            if self.index[at] >= 0
+        )
+
+    def _near(self, at: int, here: Sequence[str]) -> str:
+        """Say in which features two comparisons are similar, and in which they are not: there, and here."""
+        similar, other = list[str](), list[str]()
+        places = slice(at * len(here), (at + 1) * len(here))
+        for name, there, own, alike in zip(
+            self.names, self.there[places], here, self.alike[places], strict=True
+        ):
+            if own and (told := _known(name, there)):
+                (similar if alike else other).append(f"{told} (here {own})")
+        both = (("similar", similar), ("other", other))
+        return "; ".join([f"{word} {', '.join(own)}" for word, own in both if own])
+
+
+def _alike(names: Sequence[str], there: Floats, here: Floats) -> NDArray[np.bool_]:
+    """Tell which values an engineer would call similar, the last axis being the features."""
+    rooted = np.array([name.startswith("medians") for name in names], bool)
+    one, other = (np.where(rooted, values * np.abs(values), values) for values in (there, here))
+    larger = np.maximum(np.abs(one), np.abs(other))
+    return np.asarray(np.abs(one - other) <= np.maximum(_SIMILAR, _OF_LARGER * larger))
+
+
+@lru_cache(8192)
+def _known(name: str, value: float) -> str:
+    """Write a value of an example, of which there are few; nothing where it is not known."""
+    return f"{_COMPARED[name]} {_shown(name, value)}" if value == value else ""  # noqa: PLR0124 - known
+
+
+def _shown(name: str, value: float) -> str:
+    if not name.startswith("medians"):
+        return shown(name, value)
+    return f"{percent(value * value)} {'worse' if value < 0 else 'better'}"
+
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -26,76 +137,43 @@ T = TypeVar("T")
 
 
 class Reason(NamedTuple):
-    """One feature of one comparison.
-
-    Attributes
-    ----------
-    value : float or None
-        In the feature's own units; None where it cannot be known.
-    contribution : float
-        Positive = towards fail, in the judgement's ``contribution_unit``.
-    """
+    """One feature of one comparison."""
 
     feature: str
-    value: float | None
-    contribution: float
+    value: float | None  # in the feature's own units; None where it cannot be known
+    contribution: float  # positive = towards fail, in the judgement's ``contribution_unit``
 
 
 class Unlike(NamedTuple):
-    """That a comparison is unlike what the model was trained on, and in which feature most.
-
-    Attributes
-    ----------
-    value : float or None
-        None where it is missing, as it never was in training.
-    low, high : float
-        Between them lie 98 of 100 training comparisons.
-    words : str
-    """
+    """That a comparison is unlike what the model was trained on, and in which feature most."""
 
     feature: str
-    value: float | None
-    low: float
+    value: float | None  # None where it is missing, as it never was in training
+    low: float  # low, high: between them lie 98 of 100 training comparisons
     high: float
     words: str
 
 
 @dataclass(frozen=True)
-class Telling:
-    """What verdicts rest on.
-
-    Attributes
-    ----------
-    asked : Asked
-    units : callable
-        Returns the unit of every comparison.
-    answers : ndarray of str, shape (n_comparisons,)
-    place : ndarray of int, shape (n_comparisons,)
-        The row of `columns` that is a comparison's; -1 where the model was not asked.
-    columns, contributions : ndarray of shape (n_asked, n_features)
-    features : tuple of str
-    count : int
-        How many features are told.
-    decide : Decide
-        Answers to comparisons that were not measured.
-    precedents : Precedents or None
-    """
+class Explanations:
+    """What verdicts rest on."""
 
     asked: Asked
-    units: Callable[[], Sequence[str]]
-    answers: NDArray[np.str_]
+    units: Callable[[], Sequence[str]]  # returns the unit of every comparison
+    answers: NDArray[np.str_]  # shape (n_comparisons,)
+    #: shape (n_comparisons,), the row of `columns` that is a comparison's; -1 where the model was not asked
     place: Ints
-    columns: Floats
+    columns: Floats  # columns, contributions: shape (n_asked, n_features)
     contributions: Floats
     features: tuple[str, ...]
-    count: int
-    decide: Decide
+    count: int  # how many features are told
+    decide: Decide  # answers to comparisons that were not measured
     precedents: Precedents | None
     _kept: dict[Callable[..., Any], tuple[int, Sequence[Any]]] = field(default_factory=dict)
 
     def reasons(self, row: int) -> tuple[Reason, ...]:
         """Return the strongest contributions, the strongest first; none if the model was not asked."""
-        found = self._found(row, Telling._reasons_of, _BLOCK)
+        found = self._found(row, Explanations._reasons_of, _BLOCK)
         if found is None:
             return ()
         told, at = found
@@ -110,20 +188,20 @@ class Telling:
 
     def words(self, row: int) -> tuple[str, ...]:
         """Return the sentences; none if the comparison cannot be judged."""
-        found = self._found(row, Telling._measured_of, _BLOCK)
+        found = self._found(row, Explanations._measured_of, _BLOCK)
         if found is None:
             return ()
         facts = Facts.told(self.asked.sides, found)
-        leaning = self._found(row, Telling._leaning_of, _BLOCK)
+        leaning = self._found(row, Explanations._leaning_of, _BLOCK)
         words = direction(self._named_units[row], facts.sign)
         return sentences(facts, words, str(self.answers[row]), zip(*leaning, strict=True), self._prior)
 
     def flips_at(self, row: int) -> float | None:
         """Return from which change of the median on the verdict is the other one."""
-        found = self._found(row, Telling._flips_of, _FLIPPED)
+        found = self._found(row, Explanations._flips_of, _FLIPPED)
         return found if found == found else None  # noqa: PLR0124 - known
 
-    def flip_told(self, row: int) -> str:
+    def flip(self, row: int) -> str:
         """Say the same in words; empty if nothing flips the verdict."""
         change = self.flips_at(row)
         if change is None:
@@ -132,7 +210,7 @@ class Telling:
 
     def examples(self, row: int) -> tuple[Precedent, ...]:
         """Return the nearest comparison of each label, that of the same verdict first."""
-        found = self._found(row, Telling._examples_of, _BLOCK)
+        found = self._found(row, Explanations._examples_of, _BLOCK)
         if found is None or self.precedents is None:
             return ()
         neighbours, at = found
@@ -167,7 +245,7 @@ class Telling:
         told = f"usually {shown(name, low)} to {shown(name, high)}{beside}"
         return f"{described(name, configurations)} is {shown(name, value)} ({told})"
 
-    def _found(self, row: int, of: Callable[[Telling, Ints], Sequence[T]], size: int) -> T:
+    def _found(self, row: int, of: Callable[[Explanations, Ints], Sequence[T]], size: int) -> T:
         """Return what is found out of a comparison together with those beside it."""
         start = row - row % size
         known = self._kept.get(of)
@@ -276,52 +354,3 @@ def strongest(values: NDArray[np.float64], count: int) -> Ints:
     top = np.argpartition(size, n_features - count, axis=1)[:, n_features - count :]
     each = np.arange(len(values))[:, None]
     return np.asarray(top[each, np.argsort(-size[each, top], axis=1, kind="stable")])
-
-
-class Why:
-    """What there is to say of one verdict; found out when somebody asks."""
-
-    __slots__ = ("_row", "_telling")
-
-    def __init__(self, telling: Telling, row: int) -> None:
-        self._telling, self._row = telling, row
-
-    @property
-    def reasons(self) -> tuple[Reason, ...]:
-        """The strongest contributions, the strongest first; empty unless the model decided."""
-        return self._telling.reasons(self._row)
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """What the verdict rests on, in sentences; empty if the comparison cannot be judged."""
-        return self._telling.words(self._row)
-
-    @property
-    def examples(self) -> tuple[Precedent, ...]:
-        """The most similar labelled comparison of each label, that of the verdict first."""
-        return self._telling.examples(self._row)
-
-    @property
-    def flips_at(self) -> float | None:
-        """From which change of the worst median on the verdict is the other one, of the baseline's."""
-        return self._telling.flips_at(self._row)
-
-    @property
-    def flip_told(self) -> str:
-        """The same in words; empty if nothing flips the verdict."""
-        return self._telling.flip_told(self._row)
-
-    @property
-    def unlike(self) -> Unlike | None:
-        """A warning where it is unlike the training data."""
-        return self._telling.unlike(self._row)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Why) and self._all == other._all
-
-    def __hash__(self) -> int:
-        return hash(self._all)
-
-    @property
-    def _all(self) -> tuple[object, ...]:
-        return self.reasons, self.words, self.examples, self.flips_at, self.unlike

@@ -16,21 +16,11 @@ FACTS: tuple[Fact, ...] = get_args(Fact)
 
 
 class Meaning(NamedTuple):
-    """What a feature stands for.
+    """What a feature stands for."""
 
-    Attributes
-    ----------
-    phrase : str
-        The feature in words.
-    shown : callable
-        Writes a value of it for people.
-    fact : Fact
-        What tells of it in the same terms.
-    """
-
-    phrase: str
-    shown: Callable[[float], str]
-    fact: Fact
+    phrase: str  # the feature in words
+    shown: Callable[[float], str]  # writes a value of it for people
+    fact: Fact  # what tells of it in the same terms
 
 
 def _squared(value: float) -> float:

@@ -71,25 +71,14 @@ def key_of(*names: str) -> str:
 
 @dataclass(frozen=True)
 class OfferedReport:
-    """What was measured on one machine in two versions, or in two ranges of versions.
-
-    Attributes
-    ----------
-    key : str
-    number : int
-        Its place in the source, from 1: the name of the report where its versions are hidden.
-    machine, baseline, target : str
-        Versions as names such as ``v3``, or ``v1..v3``.
-    rows : ndarray of int
-        Its comparisons, by benchmark and operation.
-    """
+    """What was measured on one machine in two versions, or in two ranges of versions."""
 
     key: str
-    number: int
-    machine: str
+    number: int  # its place in the source, from 1: the name of the report where its versions are hidden
+    machine: str  # machine, baseline, target: versions as names such as ``v3``, or ``v1..v3``
     baseline: str
     target: str
-    rows: Ints
+    rows: Ints  # its comparisons, by benchmark and operation
 
     def title(self, *, shown: bool) -> str:
         """Return the versions, or what stands for them while they are hidden."""
@@ -98,45 +87,23 @@ class OfferedReport:
 
 @dataclass(frozen=True)
 class Offered:
-    """All comparisons of a source, each identifier once.
+    """All comparisons of a source, each identifier once."""
 
-    Attributes
-    ----------
-    tables : ComparisonTables
-        Also those that cannot be judged.
-    named : NamedSides
-    units : sequence of str
-    versions : sequence of str
-    keys : sequence of str
-        What stands for each in an address.
-    places : mapping
-        The row of every comparison, by its identifier.
-    by_key : mapping
-        The same by its key.
-    reports : mapping
-        By their keys.
-    labels : mapping
-        What the source's own labels say, by identifier.
-    """
-
-    tables: ComparisonTables
+    tables: ComparisonTables  # also those that cannot be judged
     named: NamedSides
     units: Sequence[str]
     versions: Sequence[str]
-    keys: Sequence[str]
-    places: Mapping[str, int]
-    by_key: Mapping[str, int]
-    reports: Mapping[str, OfferedReport]
-    labels: Mapping[str, str]
+    keys: Sequence[str]  # what stands for each in an address
+    places: Mapping[str, int]  # the row of every comparison, by its identifier
+    by_key: Mapping[str, int]  # the same by its key
+    reports: Mapping[str, OfferedReport]  # by their keys
+    labels: Mapping[str, str]  # what the source's own labels say, by identifier
 
     @classmethod
     def read(cls, source: Path, counting: Rule) -> Offered:
         """Read a source of any format; what is wrong in it is left out.
 
-        Raises
-        ------
-        InputError
-            If it cannot be read, or holds no comparison.
+        Raises InputError if it cannot be read, or holds no comparison.
         """
         problems = Problems(keep_going=True)
         pieces = formats.stream(formats.sniff(source), [source], problems, piece=None)
@@ -178,12 +145,8 @@ class Offered:
     def masked(self, name: str, row: int) -> str:
         """Return a name without the versions and the file name of a comparison, which may stand in it.
 
-        Parameters
-        ----------
-        name : str
-            Of a machine, a benchmark or an operation.
-        row : int
-            Of the comparison.
+        `name`: of a machine, a benchmark or an operation.
+        `row`: of the comparison.
         """
         report, source = self.report_of(row), self.tables.comparisons["source"].iloc[row]
         known = {one for span in (report.baseline, report.target) for one in (span, *span.split(".."))}

@@ -18,8 +18,7 @@ from fastapi.responses import JSONResponse
 
 from data.comparisons.labels.label_store import AwayError, KeptLabel, LabelStore
 from serving.comparisons.labelling.offered import Offered, OfferedReport
-from serving.comparisons.labelling.opinions import LabelOrder, LabelsGiven, Reader
-from serving.comparisons.labelling.pool import LabelPool
+from serving.comparisons.labelling.pool import LabelOrder, LabelPool, LabelsGiven, Reader
 from serving.comparisons.labelling.rows import ContentsLine, Heading, ShownComparison, rows_of
 from serving.http.authentication import holder
 from serving.http.browser_pages import page

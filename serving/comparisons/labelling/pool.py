@@ -3,27 +3,140 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from threading import Lock, Thread
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import pandas as pd
 
-from data.comparisons.labels.consensus import Rule
+from data.comparisons.labels.consensus import Rule, consensus
+from data.comparisons.tables import CANNOT_TELL, LABEL_DTYPES
 from data.errors import InputError
 from serving.comparisons.evaluated import rule_under
 from serving.comparisons.judge import Judgement, judged
 from serving.comparisons.labelling.offered import Ints, Offered
-from serving.comparisons.labelling.opinions import LabelOrder, Opinions
 from serving.comparisons.labels.command import ToLabel
 from serving.comparisons.model import Judge
 from serving.http.models import Lazy
 from serving.http.schemas import RefusedError
+from serving.models import ModelRef
+from serving.reports.verdict_lines import Answer
 from training.registry.champions import project_root
+
+#: What stands for an answer of somebody else before the reader has given their own.
+HIDDEN = "labelled"
+
+
+class GivenVote(NamedTuple):
+    """What somebody says of a comparison."""
+
+    labelled_by: str
+    status: str
+
+
+@dataclass(frozen=True)
+class LabelsGiven:
+    """What people say now, withdrawn labels left out."""
+
+    table: pd.DataFrame  # as of `data.comparisons.tables`; who labelled is the annotator
+    votes: Mapping[str, Sequence[GivenVote]] = field(default_factory=dict)  # by comparison_id
+    away: str = ""  # why nobody knows what they say now; empty if it is known
+
+    @classmethod
+    def of(cls, current: pd.DataFrame) -> LabelsGiven:
+        """Take them from what a store says is current."""
+        table = current.assign(annotator=current["labelled_by"])[[*LABEL_DTYPES]]
+        votes: dict[str, list[GivenVote]] = {}
+        for name, who, status in zip(
+            table["comparison_id"], table["labelled_by"], table["status"], strict=True
+        ):
+            votes.setdefault(name, []).append(GivenVote(who, status))
+        return cls(table, votes)
+
+    @classmethod
+    def none(cls, away: str = "") -> LabelsGiven:
+        """Return that there are none, or that none are known."""
+        empty = pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in LABEL_DTYPES.items()})
+        return cls(empty, away=away)
+
+    @property
+    def decided(self) -> pd.DataFrame:
+        """The rows of the table that say pass or fail."""
+        return self.table[self.table["status"] != CANNOT_TELL]
+
+    def is_decided(self, comparison_id: str) -> bool:
+        """Return whether somebody says pass or fail of a comparison."""
+        return any(vote.status != CANNOT_TELL for vote in self.votes.get(comparison_id, ()))
+
+    def status_by(self, person: str, comparison_id: str) -> str:
+        """Return the current answer of a person to a comparison; empty if there is none."""
+        votes = self.votes.get(comparison_id, ())
+        return next((vote.status for vote in votes if vote.labelled_by == person), "")
+
+
+@dataclass(frozen=True)
+class Reader:
+    """The person for whom a page is made, and what they may see.
+
+    Versions, verdicts and the labels of others give an answer away. So they are shown of a comparison only
+    after the reader has answered it, unless the reader wants to see everything.
+    """
+
+    name: str  # empty if it is not known
+    given: LabelsGiven
+    sees_all: bool = False
+
+    def answer(self, comparison_id: str) -> str:
+        """Return the reader's current answer to a comparison; empty if there is none."""
+        return self.given.status_by(self.name, comparison_id) if self.name else ""
+
+    def sees(self, comparison_id: str) -> bool:
+        """Return whether the versions, the verdict and all labels of a comparison may be shown."""
+        return self.sees_all or self.answer(comparison_id) != ""
+
+    def votes(self, comparison_id: str) -> Sequence[GivenVote]:
+        """Return the labels of a comparison; what they say is left out where it may not be shown."""
+        votes = self.given.votes.get(comparison_id, ())
+        return votes if self.sees(comparison_id) else [GivenVote(vote.labelled_by, HIDDEN) for vote in votes]
+
+
+@dataclass(frozen=True)
+class Opinions:
+    """What the served model says."""
+
+    ref: ModelRef | None  # None: there is no model
+    answers: Sequence[Answer]  # its verdicts, in the order of the comparisons; empty without a model
+
+    @classmethod
+    def of(cls, offered: Offered, served: Judge | None) -> Opinions:
+        """Ask the model."""
+        if served is None:
+            return cls(None, ())
+        return cls(served.ref, judged(offered.named, served).answers.tolist())
+
+
+@dataclass(frozen=True)
+class LabelOrder:
+    """Which comparisons to label first."""
+
+    #: of all but what the source has labelled, the first first; at the end those that were labelled here,
+    #: which are to be labelled again if their labels are withdrawn
+    identifiers: Sequence[str]
+    labels: int  # how many labels it is computed from
+
+    @classmethod
+    def of(cls, known: ToLabel, own: pd.DataFrame, given: pd.DataFrame, counting: Rule) -> LabelOrder:
+        """Order them by the labels of the source and those that were given here."""
+        told = known.labelled(pd.concat([own, given], ignore_index=True), counting)
+        unlabelled = told.identifiers()
+        settled = {*unlabelled, *consensus(own, counting).dropna().index}
+        others = known.comparisons["comparison_id"]
+        return cls([*unlabelled, *others[~others.isin(settled)]], len(given))
+
 
 LOG = logging.getLogger("perfjudge")
 T = TypeVar("T")
@@ -31,24 +144,12 @@ T = TypeVar("T")
 
 @dataclass
 class Background(Generic[T]):
-    """A value that a thread computes, once for each state of what it depends on.
+    """A value that a thread computes, once for each state of what it depends on."""
 
-    Attributes
-    ----------
-    name : str
-        What is computed, for the log.
-    value : object or None
-        What was computed last; None until then.
-    trouble : str
-        Why the last computing failed; empty if it did not.
-    state : hashable or None
-        What the value, or the trouble, belongs to.
-    """
-
-    name: str
-    value: T | None = None
-    trouble: str = ""
-    state: Hashable = None
+    name: str  # what is computed, for the log
+    value: T | None = None  # what was computed last; None until then
+    trouble: str = ""  # why the last computing failed; empty if it did not
+    state: Hashable = None  # what the value, or the trouble, belongs to
     _thread: Thread | None = None
     _lock: Lock = field(default_factory=Lock)
 
@@ -94,12 +195,8 @@ class LabelPool:
     once. The source is read once, later changes of its files are not followed; verdicts follow the model, the
     order the labels.
 
-    Parameters
-    ----------
-    source : Path or None
-        Comparisons in any format that is read; None: nothing is offered.
-    model : Lazy or None
-        What judges them.
+    `source`: comparisons in any format that is read; None: nothing is offered.
+    `model`: what judges them.
     """
 
     def __init__(self, source: Path | None, model: Lazy | None = None) -> None:
@@ -113,20 +210,9 @@ class LabelPool:
     def identifier(self, name: str) -> str | None:
         """Return the comparison_id of an offered comparison; waits until the source is read.
 
-        Parameters
-        ----------
-        name : str
-            The comparison_id itself, or the key that stands for it in addresses of pages.
-
-        Returns
-        -------
-        str or None
-            None if no such comparison is offered.
-
-        Raises
-        ------
-        InputError
-            If it cannot be read, or takes longer than `PATIENCE`.
+        `name`: the comparison_id itself, or the key that stands for it in addresses of pages.
+        Returns: None if no such comparison is offered.
+        Raises InputError if it cannot be read, or takes longer than `PATIENCE`.
         """
         if self.source is None:
             return None
@@ -141,10 +227,7 @@ class LabelPool:
     def offered(self) -> Offered:
         """Return what is offered.
 
-        Raises
-        ------
-        RefusedError
-            404 if nothing is; 503 while the source is being read, or if it could not be.
+        Raises RefusedError 404 if nothing is; 503 while the source is being read, or if it could not be.
         """
         if self.source is None:
             raise RefusedError(HTTPStatus.NOT_FOUND, _NONE)
@@ -168,12 +251,8 @@ class LabelPool:
     def order(self, given: pd.DataFrame, *, anew: bool = False) -> LabelOrder | None:
         """Return which comparisons to label first; None while that is computed for the first time.
 
-        Parameters
-        ----------
-        given : DataFrame
-            The labels that were given here, as of `data.comparisons.tables`.
-        anew : bool
-            Whether every label is to count; else what the last `EVERY` said may be left out.
+        `given`: the labels that were given here, as of `data.comparisons.tables`.
+        `anew`: whether every label is to count; else what the last `EVERY` said may be left out.
         """
         offered, served = self.offered(), self._served()
         known = self._known.of(_identity(served), partial(self._learn, offered, served))

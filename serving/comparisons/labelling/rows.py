@@ -14,7 +14,7 @@ from data.comparisons.sides import Samples, Sides
 from data.comparisons.tables import FIVE_NUMBERS
 from serving.comparisons.judge import Judgement, Verdict
 from serving.comparisons.labelling.offered import Ints, Offered, OfferedReport
-from serving.comparisons.labelling.opinions import HIDDEN, GivenVote, Opinions, Reader
+from serving.comparisons.labelling.pool import HIDDEN, GivenVote, Opinions, Reader
 from serving.models import ModelRef
 from serving.reports.verdict_lines import ANSWERS, Answer
 
@@ -23,16 +23,10 @@ _LEVELS = (0.01, 0.025, 0.05, 0.1)
 
 
 class ChangeCell(NamedTuple):
-    """What the median of one configuration did.
-
-    Attributes
-    ----------
-    threads : int
-    change : float or None
-        As a share of the baseline's median; negative is worse. None where it cannot be known.
-    """
+    """What the median of one configuration did."""
 
     threads: int
+    #: as a share of the baseline's median; negative is worse. None where it cannot be known.
     change: float | None
 
     @property
@@ -83,21 +77,11 @@ _MARGIN = 3.0
 
 @dataclass(frozen=True)
 class SideBox:
-    """One side of a configuration; places are in percent of the drawing's width.
+    """One side of a configuration; places are in percent of the drawing's width."""
 
-    Attributes
-    ----------
-    five : tuple of float
-        Min, quartiles and max.
-    dots : tuple of float
-        The samples, unless there are many.
-    told : str
-        In words.
-    """
-
-    five: tuple[float, ...]
-    dots: tuple[float, ...]
-    told: str
+    five: tuple[float, ...]  # Min, quartiles and max
+    dots: tuple[float, ...]  # the samples, unless there are many
+    told: str  # in words
 
     @property
     def left(self) -> float:
@@ -122,17 +106,10 @@ class ConfigurationBoxes:
 
 @dataclass(frozen=True)
 class BoxDrawing:
-    """All configurations on one scale: the change against each one's baseline median, worse at the left.
-
-    Attributes
-    ----------
-    pairs : sequence of ConfigurationBoxes
-    ticks : sequence of (float, str)
-        Where the scale has numbers, in percent of the width.
-    """
+    """All configurations on one scale: the change against each one's baseline median, worse at the left."""
 
     pairs: Sequence[ConfigurationBoxes]
-    ticks: Sequence[tuple[float, str]]
+    ticks: Sequence[tuple[float, str]]  # where the scale has numbers, in percent of the width
 
     @classmethod
     def of(cls, sides: Sides) -> BoxDrawing:
@@ -213,33 +190,19 @@ def number(value: float) -> str:
 
 @dataclass(frozen=True)
 class ContentsLine:
-    """A report as the contents list it.
-
-    Attributes
-    ----------
-    report : OfferedReport
-    title, machine : str
-    benchmarks : sequence of str
-        Without what gives answers away, unless the reader has answered all of the report.
-    fails, unsure : int or None
-        By the model; None while it is not known, or the reader does not see everything.
-    labelled : int
-        Comparisons of which somebody says pass or fail, here or in the source.
-    undecided : int
-        Other comparisons of which somebody says that they cannot tell.
-    open : int
-        Those to label: not labelled, and not passed by the model where the reader sees everything.
-    """
+    """A report as the contents list it."""
 
     report: OfferedReport
     title: str
     machine: str
+    #: without what gives answers away, unless the reader has answered all of the report
     benchmarks: Sequence[str]
+    #: fails, unsure: by the model; None while it is not known, or the reader does not see everything
     fails: int | None
     unsure: int | None
-    labelled: int
-    undecided: int
-    open: int
+    labelled: int  # comparisons of which somebody says pass or fail, here or in the source
+    undecided: int  # other comparisons of which somebody says that they cannot tell
+    open: int  # those to label: not labelled, and not passed by the model where the reader sees everything
 
     @classmethod
     def of(
@@ -300,35 +263,19 @@ class Heading:
 
 @dataclass(frozen=True)
 class ReportRow:
-    """A comparison as a row of figure 6.2 of seed 000.
-
-    Attributes
-    ----------
-    key, benchmark, operation : str
-    cells : mapping
-        By the number of threads.
-    shown : bool
-        Whether the reader may see what follows; without it there is neither a verdict nor a probability.
-    verdict : Answer or None
-        The model's.
-    votes : sequence of GivenVote
-        Where they may not be shown, their status is `HIDDEN`.
-    source : str
-        What the source's labels say, or `HIDDEN`; empty if nothing.
-    answer : str
-        What the reader says; empty if nothing.
-    """
+    """A comparison as a row of figure 6.2 of seed 000."""
 
     key: str
     benchmark: str
     operation: str
-    cells: Mapping[int, ChangeCell]
+    cells: Mapping[int, ChangeCell]  # by the number of threads
+    #: whether the reader may see what follows; without it there is neither a verdict nor a probability
     shown: bool
-    verdict: Answer | None
+    verdict: Answer | None  # the model's
     probability: float | None
-    votes: Sequence[GivenVote]
-    source: str
-    answer: str
+    votes: Sequence[GivenVote]  # where they may not be shown, their status is `HIDDEN`
+    source: str  # what the source's labels say, or `HIDDEN`; empty if nothing
+    answer: str  # what the reader says; empty if nothing
 
     @property
     def urgency(self) -> int:
@@ -341,13 +288,7 @@ def rows_of(
 ) -> Iterator[ReportRow]:
     """Yield some comparisons as rows of a report.
 
-    Parameters
-    ----------
-    offered : Offered
-    rows : ndarray of int
-    verdicts : mapping
-        The model's, by row, of those that the reader may see.
-    reader : Reader
+    `verdicts`: the model's, by row, of those that the reader may see.
     """
     named, sides = offered.named, offered.part(rows).sides
     cells = list(changes(sides))
@@ -375,28 +316,16 @@ def rows_of(
 
 @dataclass(frozen=True)
 class ShownComparison:
-    """One comparison with all that helps to decide.
-
-    Attributes
-    ----------
-    row : ReportRow
-    report : OfferedReport
-    title, machine : str
-        The versions, or what stands for them while they are hidden; the machine.
-    unit, better : str
-    drawing : BoxDrawing
-    told : Verdict or None
-        The model's verdict with its reasons; None without a model, or where it may not be shown.
-    model : ModelRef or None
-    """
+    """One comparison with all that helps to decide."""
 
     row: ReportRow
     report: OfferedReport
-    title: str
+    title: str  # title, machine: the versions, or what stands for them while they are hidden; the machine
     machine: str
     unit: str
     better: str
     drawing: BoxDrawing
+    #: the model's verdict with its reasons; None without a model, or where it may not be shown
     told: Verdict | None
     model: ModelRef | None
 
@@ -406,15 +335,8 @@ class ShownComparison:
     ) -> ShownComparison:
         """Show the comparison of a row.
 
-        Parameters
-        ----------
-        offered : Offered
-        place : int
-        judgement : Judgement or None
-            Of this comparison alone; None where it may not be shown, or without a model.
-        reader : Reader
-        versions : bool
-            Whether to name the versions.
+        `judgement`: of this comparison alone; None where it may not be shown, or without a model.
+        `versions`: whether to name the versions.
         """
         only = np.array([place])
         sides, report = offered.part(only).sides, offered.report_of(place)

@@ -86,21 +86,11 @@ _RULE = "rank_z_min"
 
 @dataclass(frozen=True)
 class ToLabel:
-    """Comparisons that can be judged, with their pool.
+    """Comparisons that can be judged, with their pool."""
 
-    Attributes
-    ----------
-    comparisons : DataFrame
-        As the table, and ``versions``.
-    pool : Pool
-        In the same order.
-    probability : ndarray of shape (n_comparisons,)
-        The champion's; NaN without one.
-    """
-
-    comparisons: pd.DataFrame
-    pool: Pool
-    probability: NDArray[np.float64]
+    comparisons: pd.DataFrame  # as the table, and ``versions``
+    pool: Pool  # in the same order
+    probability: NDArray[np.float64]  # shape (n_comparisons,), the champion's; NaN without one
 
     @classmethod
     def of(cls, tables: ComparisonTables, served: Judge | None, counting: Rule = "majority") -> ToLabel:
@@ -159,10 +149,7 @@ def import_labels(
 ) -> int:
     """Add the labels of a source to a store, say how many, and return the exit code.
 
-    Raises
-    ------
-    InputError
-        If the source cannot be read, or the store does not answer.
+    Raises InputError if the source cannot be read, or the store does not answer.
     """
     problems = Problems(keep_going)
     if source.suffix == ".csv":
@@ -182,10 +169,7 @@ def import_labels(
 def export_labels(address: str | None, source: Path | None, form: Form, output: Path) -> int:
     """Write what people say now, in one piece, and return the exit code.
 
-    Raises
-    ------
-    InputError
-        If the store does not answer, the comparisons cannot be read, or a file would be lost.
+    Raises InputError if the store does not answer, the comparisons cannot be read, or a file would be lost.
     """
     with closing(LabelStore(address or default_address())) as store:
         store.look()
@@ -270,10 +254,7 @@ def give_next(
 ) -> int:
     """Print what to label next, or write it as a CSV file to fill in.
 
-    Raises
-    ------
-    InputError
-        If the source cannot be read, or there is no such model.
+    Raises InputError if the source cannot be read, or there is no such model.
     """
     chosen = ToLabel.of(_read(source, keep_going=keep_going), champion(uri), rule_under()).first(number)
     if output is not None:

@@ -51,12 +51,9 @@ def default_address() -> str:
 def begun(options: Options) -> Options:
     """Add what is taken by default, and look whether labels can be kept.
 
-    Raises
-    ------
-    InputError
-        If the address is none, a newer perfjudge has written the database, the file is none of SQLite, its
-        directory is missing, or there are no such comparisons. PostgreSQL that does not answer may do so
-        later.
+    Raises InputError if the address is none, a newer perfjudge has written the database, the file is none of
+    SQLite, its directory is missing, or there are no such comparisons. PostgreSQL that does not answer may do
+    so later.
     """
     taken = {"labels": default_address(), "comparisons": ingested(), "label_rate": RATE, **options}
     store = LabelStore(taken["labels"])
@@ -182,8 +179,9 @@ class CurrentLabels(BaseModel):
 _LABEL = ["comparison_id", "annotator", "status"]
 
 
-def unseen(store: LabelStore | None) -> int | None:
-    """Count what people say now and the pipeline has not ingested; None if the store does not answer."""
+def unseen(app: FastAPI) -> int | None:
+    """Count current labels that the pipeline has not ingested; None if the store does not answer."""
+    store: LabelStore | None = app.state.labels
     if store is None:
         return None
     try:
@@ -211,11 +209,7 @@ class Coming:
 class Adding:
     """Adds the labels of one process.
 
-    Parameters
-    ----------
-    store : LabelStore
-    most : int
-        How many labels a person may give in a minute.
+    `most`: how many labels a person may give in a minute.
     """
 
     def __init__(self, store: LabelStore, most: int) -> None:
@@ -301,26 +295,14 @@ def install(app: FastAPI) -> None:
 
 @dataclass
 class LabelDesk:
-    """Answers requests about labels.
-
-    Attributes
-    ----------
-    app : FastAPI
-    kind : type
-        Of requests.
-    most : int
-        How many labels a person may give in a minute.
-    adding : Adding or None
-        What keeps them, from the first one on.
-    threads : CapacityLimiter
-        Those in which the store is asked.
-    """
+    """Answers requests about labels."""
 
     app: FastAPI
-    kind: type[LabelRequest]
-    most: int
-    adding: Adding | None = None
+    kind: type[LabelRequest]  # of requests
+    most: int  # how many labels a person may give in a minute
+    adding: Adding | None = None  # what keeps them, from the first one on
     # a store that hangs keeps no thread busy that others need
+    #: those in which the store is asked
     threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(4))
 
     async def put(self, request: Request) -> Response:

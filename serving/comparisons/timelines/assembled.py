@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -21,15 +22,92 @@ from data.comparisons.timelines.selection import (
 from data.errors import InputError
 from data.tables.problems import Problems
 from features.comparisons.lasting_changes import WANTED, Shift, instability, shifts
-from serving.comparisons.timelines.judged import Answering, OperationMarks, judged_versions
-from serving.comparisons.timelines.timeline import (
-    Change,
-    HeatMap,
-    TimelineOperation,
-    TimelineReport,
-    TimelineVersion,
+from serving.comparisons.timelines.judged import (
+    AFTER,
+    BEFORE,
+    Answering,
+    Marks,
+    OperationMarks,
+    judged_versions,
 )
-from serving.comparisons.timelines.windows import AFTER, BEFORE
+
+
+@dataclass(frozen=True)
+class TimelineVersion:
+    """One version."""
+
+    name: str
+    measured_at: str | None  # as the results say; None if they don't
+    source: str  # the path of the result below the folder that was read, with slashes; empty if there is none
+
+
+@dataclass(frozen=True)
+class Change:
+    """A lasting change of level over the whole history."""
+
+    #: one of "drop", "gain", "creep", a step to worse, a step to better, or several small losses that add up
+    kind: Literal["drop", "gain", "creep"]
+    #: first, last: indices of versions: from `first` on it showed, at `last` it was complete. Equal for a
+    #: step.
+    first: int
+    last: int
+    share: float  # of the level before; negative is worse
+    threads: int  # the configuration
+
+
+@dataclass(frozen=True)
+class TimelineOperation:
+    """One operation over all versions."""
+
+    benchmark: str
+    operation: str
+    unit: str
+    better: str
+    threads: tuple[int, ...]  # the configurations, ascending
+    featured: int  # which of them is shown first: that of the most threads
+    #: shape (n_configurations, n_versions, 5), Minimum, quartiles, maximum, in `unit`; NaN where nothing was
+    #: measured
+    five: Floats
+    against_baseline: Marks  # shape (n_versions,), the verdict on each version beside the baseline
+    #: shape (n_versions,), the same beside the versions just before it: where a change began
+    against_before: Marks
+    probability: Floats  # shape (n_versions,), of a regression against the baseline; NaN where not judged
+    #: the reasons in words, by the index of a version, where a mark is unsure or fail
+    words: Mapping[int, tuple[str, ...]]
+    changes: tuple[Change, ...]  # over the whole history, of the configuration where they are greatest
+    #: the smallest change that its noise lets one tell, as a share, see
+    #: `features.comparisons.lasting_changes`; NaN if unknown
+    instability: float
+    unstable: bool  # whether that is more than 5 %
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """Samples per core or per node of one run over time (seed 000, section 4.2.2)."""
+
+    title: str
+    rows: tuple[str, ...]  # the cores or nodes
+    seconds: Floats  # shape (n_times,)
+    values: Floats  # shape (n_rows, n_times), in `unit`; NaN is unknown
+    unit: str
+    source: str  # the file, as of `TimelineVersion`
+    version: int  # index of the version that ran
+
+
+@dataclass(frozen=True)
+class TimelineReport:
+    """One page: one machine under one set of rules."""
+
+    title: str
+    machine: str
+    rules: tuple[tuple[str, str, str], ...]  # role is baseline, target or start
+    versions: tuple[TimelineVersion, ...]  # the oldest first
+    baseline: int  # index of the baseline among them
+    operations: tuple[TimelineOperation, ...]
+    heats: tuple[HeatMap, ...]
+    notes: tuple[str, ...]  # what had to be assumed, one line each
+    judged_by: str  # which model judged; empty if none
+
 
 #: Heat maps on one page.
 MOST_HEATS = 24
@@ -40,19 +118,11 @@ _BASELINE_LEVEL = (
 
 @dataclass(frozen=True)
 class TimelineJudge:
-    """Who judges: how, and what it is called; without one, versions get no marks.
-
-    Attributes
-    ----------
-    name : str
-        Empty if nobody does.
-    note : str
-        Why nobody does; empty otherwise.
-    """
+    """Who judges: how, and what it is called; without one, versions get no marks."""
 
     answering: Answering | None
-    name: str
-    note: str = ""
+    name: str  # empty if nobody does
+    note: str = ""  # why nobody does; empty otherwise
 
 
 def assembled(
@@ -67,25 +137,12 @@ def assembled(
 ) -> TimelineReport:
     """Measure, judge and look through the versions of one timeline.
 
-    Parameters
-    ----------
-    chosen : ChosenRuns
-    results : Path
-        The folder that was read.
-    way : str
-        The way there from where the page will be, with slashes.
-    judges : TimelineJudge
-    problems : Problems
-        Takes what is wrong with an operation or a file of samples over time.
-    notes : sequence of str
-        What was assumed to read the results.
-    advance : callable, optional
-        Is told how many of how many operations are judged.
-
-    Raises
-    ------
-    InputError
-        As of `data.comparisons.timelines.selection.measured`.
+    `results`: the folder that was read.
+    `way`: the way there from where the page will be, with slashes.
+    `problems`: takes what is wrong with an operation or a file of samples over time.
+    `notes`: what was assumed to read the results.
+    `advance`: is told how many of how many operations are judged.
+    Raises InputError as of `data.comparisons.timelines.selection.measured`.
     """
     found = measured(chosen, problems)
     moved, noise = _shifts(found)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
@@ -17,12 +18,14 @@ from data.comparisons.timelines import rules
 from data.comparisons.timelines.runs import read_folder
 from data.comparisons.timelines.selection import ChosenRuns, chosen
 from data.errors import InputError
+from data.measure.session import Screen
 from data.parallel import uncollected
 from data.tables.files import write_text
 from data.tables.problems import Problems
-from serving.comparisons.timelines.assembled import TimelineJudge, assembled
+from serving.answering import tell_notes, tell_skipped, write
+from serving.asking import JudgeError
+from serving.comparisons.timelines.assembled import TimelineJudge, TimelineReport, assembled
 from serving.comparisons.timelines.page import ListedReport, contents
-from serving.comparisons.timelines.timeline import TimelineReport
 
 #: Letters of a file's name.
 _LONGEST = 80
@@ -34,29 +37,17 @@ Advance = Callable[[int, int, str], None]
 
 @dataclass(frozen=True)
 class TimelineWish:
-    """What is to be made.
-
-    Attributes
-    ----------
-    rules : tuple of Path
-    results, output : Path
-        Folders.
-    model, server : str or None
-        Who judges: a model by its address, or a server; None: the champion, if there is one.
-    measure : Measure
-    keep_going : bool
-    jobs : int
-        How many processes work.
-    """
+    """What is to be made."""
 
     rules: tuple[Path, ...]
-    results: Path
+    results: Path  # results, output: Folders
     output: Path
+    #: model, server: who judges: a model by its address, or a server; None: the champion, if there is one
     model: str | None = None
     server: str | None = None
     measure: Measure = field(default_factory=Measure)
     keep_going: bool = False
-    jobs: int = 1
+    jobs: int = 1  # how many processes work
 
 
 class Written(NamedTuple):
@@ -76,15 +67,7 @@ class _Page(NamedTuple):
 def generate(wish: TimelineWish, advance: Advance | None = None) -> Written:
     """Read results, and write a page per machine and set of rules, and one that lists them.
 
-    Parameters
-    ----------
-    wish : TimelineWish
-    advance : callable, optional
-
-    Raises
-    ------
-    InputError
-        If rules, results or the model cannot be read or don't fit together.
+    Raises InputError if rules, results or the model cannot be read or don't fit together.
     """
     if wish.model is not None and wish.server is not None:
         raise InputError("--model and --server: both say who judges; expected one of them")
@@ -155,10 +138,7 @@ def _told(tell: Advance, done: int, of: int) -> None:
 def judges(model: str | None, server: str | None) -> TimelineJudge:
     """Return who judges: a server, a model, or the champion; nobody if there is no champion.
 
-    Raises
-    ------
-    InputError
-        If there is no such model or server.
+    Raises InputError if there is no such model or server.
     """
     if server is not None:
         return _of_server(server)
@@ -220,3 +200,40 @@ def slugs(names: Iterable[str]) -> list[str]:
         taken.add(chosen_slug)
         found.append(f"{chosen_slug}.html")
     return found
+
+
+def give_timelines(wish: TimelineWish, *, as_json: bool) -> int:
+    """Write the pages, say what was written, and return the exit code.
+
+    Raises InputError as of `serving.comparisons.timelines.generate.generate`, or if a server does not
+    answer.
+    """
+    try:
+        with Screen() as screen:
+            written = generate(wish, screen.advance)
+    except JudgeError as error:
+        raise InputError(f"--server {wish.server}: {error}") from error
+    tell_skipped(written.skipped)
+    tell_notes(written.notes)
+    write(_as_json(wish, written) if as_json else _as_text(wish, written), None)
+    return 0
+
+
+def _as_json(wish: TimelineWish, written: Written) -> str:
+    content = {
+        "directory": str(wish.output),
+        "index": "index.html",
+        "reports": [asdict(one) for one in written.reports],
+        "skipped": len(written.skipped),
+        "notes": written.notes,
+    }
+    return json.dumps(content, indent=2) + "\n"
+
+
+def _as_text(wish: TimelineWish, written: Written) -> str:
+    lines = [
+        f"{wish.output / one.file}: {one.versions} versions, {one.operations} operations; "
+        f"{one.fails} with a fail, {one.changes} with a lasting change, {one.unstable} unstable"
+        for one in written.reports
+    ]
+    return "\n".join([*lines, f"{len(written.reports)} timelines -> {wish.output / 'index.html'}", ""])

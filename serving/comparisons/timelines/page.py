@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from data.comparisons.sides import Floats
 from data.errors import visible
-from serving.comparisons.timelines.timeline import (
+from serving.comparisons.timelines.assembled import (
     Change,
     HeatMap,
     Marks,
@@ -170,21 +170,15 @@ def _colours(report: TimelineReport) -> list[str]:
 
 @dataclass(frozen=True)
 class ListedReport:
-    """A timeline in the list.
+    """A timeline in the list."""
 
-    Attributes
-    ----------
-    file : str
-        Its path beside the list, with slashes.
-    fails, changes, unstable : int
-        How many operations have a version judged fail, a lasting change, or too much noise.
-    """
-
-    file: str
+    file: str  # its path beside the list, with slashes
     title: str
     machine: str
     versions: int
     operations: int
+    #: fails, changes, unstable: how many operations have a version judged fail, a lasting change, or too much
+    #: noise
     fails: int
     changes: int
     unstable: int
@@ -209,30 +203,17 @@ _MEDIAN = 2
 
 @dataclass(frozen=True)
 class Finding:
-    """What one operation's chart shows, in words.
+    """What one operation's chart shows, in words."""
 
-    Attributes
-    ----------
-    number : int
-        Index of the operation in the report.
-    severity : float
-        As a share, the greatest loss of its lasting changes, or, if that is more, the usual one beside the
-        baseline of the versions judged fail.
-    worse, better : tuple of str
-        Its lasting changes, the greatest first.
-    verdicts : str
-        Which versions were judged fail; empty if none was.
-    marked : bool
-        Whether a verdict is unsure or fail, or something changed for good.
-    """
-
-    number: int
+    number: int  # index of the operation in the report
     operation: TimelineOperation
+    #: as a share, the greatest loss of its lasting changes, or, if that is more, the usual one beside the
+    #: baseline of the versions judged fail
     severity: float
-    worse: tuple[str, ...]
+    worse: tuple[str, ...]  # worse, better: its lasting changes, the greatest first
     better: tuple[str, ...]
-    verdicts: str
-    marked: bool
+    verdicts: str  # which versions were judged fail; empty if none was
+    marked: bool  # whether a verdict is unsure or fail, or something changed for good
 
     @property
     def bad(self) -> bool:
@@ -353,8 +334,6 @@ class HeatDrawn:
 def page(report: TimelineReport) -> str:
     """Return a timeline as one self-contained HTML text.
 
-    Notes
-    -----
     Seed 000, section 5.1 and figure 5.1: the rules, per benchmark a chart per operation and the table of
     medians of the featured configuration; before them what to look at first.
     """

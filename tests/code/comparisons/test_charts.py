@@ -15,7 +15,7 @@ from serving.comparisons.charts import (
     without_root,
 )
 from serving.comparisons.mistakes import mistake_chart, worst_mistakes
-from serving.comparisons.tree_chart import Node, nodes_of, tree_chart
+from serving.comparisons.page import Node, nodes_of, tree_chart
 from serving.reports.chart_marks import Bars, Boxes, Heat, Line, five_of
 from serving.reports.charts import Words, counted, inline, percent, plain, sketch
 from serving.reports.evaluation_files import Confusion, Judged, Split

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from data.comparisons.tables import ComparisonTables
 from features.comparisons import vectors as computed
+from features.comparisons.featurize import featurize, parted
 from features.comparisons.history import HISTORY
 from features.comparisons.siblings import SIBLINGS
 from features.comparisons.vectors import (
@@ -16,8 +17,6 @@ from features.comparisons.vectors import (
     FEATURES,
     SEED_FEATURES,
     columns,
-    featurize,
-    parted,
 )
 from tests.code.comparisons.sides_by_hand import sides_of, sides_of_summaries
 

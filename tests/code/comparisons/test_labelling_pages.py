@@ -21,8 +21,7 @@ from features.comparisons.vectors import FEATURES, vectors
 from serving.comparisons.judge import judged
 from serving.comparisons.labelling import pages
 from serving.comparisons.labelling.offered import Offered, key_of, nearby
-from serving.comparisons.labelling.opinions import LabelsGiven
-from serving.comparisons.labelling.pool import Background
+from serving.comparisons.labelling.pool import Background, LabelsGiven
 from serving.comparisons.labelling.rows import BoxDrawing, ChangeCell, changes, number
 from serving.http.api import create_app
 from serving.http.authentication import add

@@ -15,8 +15,7 @@ from data.errors import InputError
 from serving.comparisons import render
 from serving.comparisons.body import answer_json, answer_xml
 from serving.comparisons.judge import judge
-from serving.comparisons.xml.report import as_xml
-from serving.comparisons.xml.schema import xml_schema
+from serving.comparisons.xml.report import as_xml, xml_schema
 from serving.models import ModelRef, Served
 from tests.code.comparisons.test_telling import comparison, drawn, trained
 from tests.code.comparisons.test_xml import comparison as element

@@ -20,10 +20,9 @@ from features.comparisons.prepared import Asked
 from features.comparisons.vectors import columns, described, vectors
 from serving.comparisons import render
 from serving.comparisons.explain.counterfactuals import TRIED
-from serving.comparisons.explain.facts import Facts, Past, direction
 from serving.comparisons.explain.features import described as said
 from serving.comparisons.explain.features import meaning, shown
-from serving.comparisons.explain.sentences import sentences
+from serving.comparisons.explain.sentences import Facts, Past, direction, sentences
 from serving.comparisons.judge import judged
 from serving.comparisons.schemas import JudgeAnswer
 from serving.models import ModelRef, Served

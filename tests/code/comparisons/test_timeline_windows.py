@@ -5,8 +5,7 @@ from data.comparisons.sides import Sides
 from data.comparisons.tables import ComparisonTables
 from data.comparisons.timelines.selection import MeasuredOperation, MeasuredVersions
 from features.comparisons.lasting_changes import Shift
-from serving.comparisons.timelines.judged import SaidOfVersion, judged_versions
-from serving.comparisons.timelines.windows import Course, Stretch, VersionSides
+from serving.comparisons.timelines.judged import Course, SaidOfVersion, Stretch, VersionSides, judged_versions
 
 PASS, UNSURE, FAIL = 1, 2, 3
 COMMON = {"group": "g", "benchmark": "b", "operation": "o", "machine": "m", "unit": "s", "better": "lower"}

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data.errors import visible
+from serving.comparisons.timelines.assembled import Change
 from serving.comparisons.timelines.page import (
     amount,
     embedded,
@@ -26,7 +27,6 @@ from serving.comparisons.timelines.page import (
     told,
     worst,
 )
-from serving.comparisons.timelines.timeline import Change
 from tests.timeline_reports import heat, renamed, simulated, versions
 
 SPACE = "\N{NO-BREAK SPACE}"

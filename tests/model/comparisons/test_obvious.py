@@ -10,7 +10,8 @@ import pytest
 from data.comparisons.formats import read
 from data.comparisons.params import LabelRules, Measure
 from data.comparisons.stages import validate
-from features.comparisons.vectors import DIRECTIONS, FEATURES, columns, featurize
+from features.comparisons.featurize import featurize
+from features.comparisons.vectors import DIRECTIONS, FEATURES, columns
 from training.comparisons.behavioural_checks import Case, broken, rules, sides_of, unchanged
 from training.comparisons.examples import FeatureTable
 from training.comparisons.promote import refused

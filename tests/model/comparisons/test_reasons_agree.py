@@ -14,7 +14,7 @@ from data.comparisons.tables import ComparisonTables
 from features.comparisons.prepared import Asked
 from serving.comparisons.compare.rows import QUIET, rows_of
 from serving.comparisons.compare.weighing import weigh
-from serving.comparisons.explain.facts import Facts
+from serving.comparisons.explain.sentences import Facts
 from serving.comparisons.judge import judged
 from serving.models import ModelRef, Served
 from tests.model.comparisons.test_obvious import trained

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from data.comparisons.pair import Missing
 from data.errors import InputError
 from serving.cli import run
-from serving.comparisons.compare.acknowledging import Acknowledgements, read_acknowledged
-from serving.comparisons.compare.annotating import annotated
-from serving.comparisons.compare.revisions import Revision
+from serving.comparisons.compare.acknowledging import Acknowledgements, Revision, read_acknowledged
+from serving.comparisons.compare.rows import annotated
 
 LEVELS = {"a": 100.0, "b": 40.0, "c": 7.0, "d": 900.0, "e": 20.0, "f": 60.0}
 
@@ -277,8 +276,8 @@ def test_revisions_are_told_by_name_and_by_git(tmp_path):
     accepted = f"accepted:\n- {{operation: a, since: {second}, by: x, why: y}}"
     since = says(accepted, tmp_path, baseline=(second,), target=(third,))
     operations = [("bench", "a"), ("bench", "b")]
-    assert since.stale(operations, Revision((first,), tmp_path)).tolist() == [True, False]
-    assert not since.stale(operations, Revision((third,), tmp_path)).any()
+    assert since.stale(operations, Revision((first,), tmp_path)) == {operations[0]}
+    assert not since.stale(operations, Revision((third,), tmp_path))
 
 
 def test_history_from_before_an_accepted_change_is_left_out(compared, tmp_path):

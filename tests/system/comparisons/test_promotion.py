@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from data.errors import InputError
-from serving.comparisons.loader import LOADER
+from serving.comparisons.endpoints import LOADER
 from serving.comparisons.model import load
 from serving.http.models import Lazy
 from tests.families import feature_table, small_family

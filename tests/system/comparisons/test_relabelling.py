@@ -7,7 +7,8 @@ import pandas as pd
 import yaml
 
 from data.comparisons.stages import ingest_stage, validate_stage
-from features.comparisons.vectors import columns, featurize_stage
+from features.comparisons.featurize import featurize_stage
+from features.comparisons.vectors import columns
 from serving.cli import run
 from tests.families import params
 from tests.system.conftest import comparison
