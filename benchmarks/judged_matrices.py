@@ -21,8 +21,8 @@ from benchmarks.table import SEED, Table, best, busy, load, publish
 from data.matrices.tables import MatrixTables
 from data.matrices.validity import decide
 from features.matrices.removal import Removal
-from serving.matrices.body import answer_matrices
 from serving.matrices.judge import judge
+from serving.matrices.request import answer_matrices
 from serving.matrices.schemas import MatricesRequest, Matrix, Pair
 from serving.models import ModelRef, Served
 from training.matrices.engine.engine import FULL, Engine, FittedEngine, Odds, drivers

@@ -19,7 +19,7 @@ from benchmarks.table import SEED, Table
 from data.corun.tables import CorunTables
 from data.measure.perf_stat import TIME
 from features.corun.rates import Solo, instances
-from serving.corun.online.answer import answer
+from serving.corun.online_answer import answer
 from serving.corun.schemas import OnlineAnswer
 from training.corun.online import SampledRuns, paired
 

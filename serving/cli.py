@@ -94,7 +94,7 @@ def import_(
     **options: Any,
 ) -> int:
     """Read measurements of a supported format into tables."""
-    from serving.importing import import_sources
+    from serving.answering import import_sources
 
     return import_sources(kind, sources, output, keep_going=keep_going, as_json=as_json, options=options)
 

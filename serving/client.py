@@ -1,19 +1,113 @@
-"""What a program asks a server by: ``from serving.client import Judge``."""
+"""The Python client of a server: ``from serving.client import Judge``."""
 
 from __future__ import annotations
 
-from serving.asking import Answers, JudgeError
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from serving.asking import Answers, Batched, JudgeError
 from serving.comparisons.client import AsksComparisons
-from serving.corun.client import AsksCoruns
-from serving.fingerprints.client import AsksProfiles
-from serving.matrices.client import AsksMatrices
+from serving.supply import MEBIBYTE
+
+if TYPE_CHECKING:
+    from serving.corun.schemas import CorunQuestion, FirstSeconds, OnlineAnswer, SoloRun, StaticPrediction
+    from serving.fingerprints.schemas import Application, Machine, ProfileAnswer
+    from serving.matrices.schemas import MatrixVerdictAnswer, Pair
 
 __all__ = ["Answers", "Judge", "JudgeError"]
 
 
-class Judge(AsksComparisons, AsksMatrices, AsksCoruns, AsksProfiles):
-    """A server of perfjudge, which answers what the families answer.
+class Judge(AsksComparisons):
+    """A server of perfjudge; parameters as of `serving.asking.Asking`.
 
-    Parameters as of `serving.asking.Asking`. The one place where families stand beside each other by name:
-    their types are known before anything runs.
+    Every question raises a JudgeError if the server refuses it or does not answer. docs/http.md has the form
+    of the mappings that may stand in place of the types of requests.
     """
+
+    def matrices(
+        self, pairs: Iterable[Pair | Mapping[str, Any]], units: Mapping[str, str] | None = None
+    ) -> Answers[MatrixVerdictAnswer]:
+        """Have any number of pairs of matrices judged, in their order.
+
+        Parameters
+        ----------
+        units : mapping, optional
+            Of metrics.
+        """
+        from serving.matrices.schemas import PAIRS, MatricesAnswer
+
+        question = Batched(
+            "/v1/matrices/judge",
+            "pairs",
+            MatricesAnswer,
+            lambda told: Answers.of(told.verdicts, told.model, told.notes),
+            PAIRS,
+            16 * MEBIBYTE,
+            {"units": units} if units else {},
+        )
+        return self.ask_each(question, pairs)
+
+    def corun_static(
+        self,
+        coruns: Iterable[CorunQuestion | Mapping[str, Any]],
+        tasks: Sequence[SoloRun | Mapping[str, Any]] = (),
+    ) -> Answers[StaticPrediction]:
+        """Have any number of co-runs predicted before they run, in their order.
+
+        Parameters
+        ----------
+        tasks : sequence of SoloRun or mapping
+            Solo runs of tasks that the model does not know, at most 200.
+        """
+        from serving.corun.schemas import CORUNS, StaticAnswer
+
+        question = Batched(
+            "/v1/corun/static",
+            "coruns",
+            StaticAnswer,
+            lambda told: Answers.of(told.predictions, told.model),
+            CORUNS,
+            8 * MEBIBYTE,
+            {"tasks": tasks} if tasks else {},
+        )
+        return self.ask_each(question, coruns)
+
+    def corun_online(
+        self,
+        solo: FirstSeconds | Mapping[str, Any],
+        corun: FirstSeconds | Mapping[str, Any],
+        machine: str | None = None,
+        *,
+        whole: bool | None = None,
+    ) -> OnlineAnswer:
+        """Have a co-run predicted from the first seconds of a task alone and beside others.
+
+        Parameters
+        ----------
+        machine : str, optional
+            By default one that the model was trained on.
+        whole : bool, optional
+            Whether `solo` is a whole run, not only its beginning. By default, if it lasts longer.
+        """
+        from serving.corun.schemas import OnlineAnswer
+
+        content: dict[str, Any] = {"solo": solo, "corun": corun}
+        content |= {} if machine is None else {"machine": machine}
+        content |= {} if whole is None else {"solo_is_whole": whole}
+        return self.ask("/v1/corun/online", content, OnlineAnswer)
+
+    def irup(
+        self, machines: Sequence[Machine | Mapping[str, Any]], application: Application | Mapping[str, Any]
+    ) -> ProfileAnswer:
+        """Have an application profiled, and predicted on the machines without a value of it.
+
+        Parameters
+        ----------
+        machines : sequence of Machine or mapping
+            Fingerprints.
+        application : Application or mapping
+            Its performance on some of those.
+        """
+        from serving.fingerprints.schemas import ProfileAnswer
+
+        return self.ask("/v1/irup", {"machines": machines, "application": application}, ProfileAnswer)

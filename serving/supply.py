@@ -278,6 +278,21 @@ class ServingSupply:
     words: Callable[[Path, Sequence[str]], Mapping[str, tuple[str, ...]]] | None = None
 
 
+def named(name: str) -> Any:
+    """Import what has this dotted name in a module."""
+    module, _, own = name.rpartition(".")
+    return getattr(import_module(module), own)
+
+
+def deferred(name: str, *given: Any) -> Callable[..., Any]:
+    """Return a function that imports the one of this dotted name, and calls it, with `given` first."""
+
+    def called(*arguments: Any, **keywords: Any) -> Any:
+        return named(name)(*given, *arguments, **keywords)
+
+    return called
+
+
 def supply(family: str) -> ServingSupply:
     """Return what `family` supplies to this room."""
     supplied: ServingSupply = import_module(f"serving.{family}").SUPPLY

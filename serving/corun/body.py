@@ -5,19 +5,77 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from data.corun.formats import read
 from data.corun.tables import CorunTables
 from data.errors import InputError
 from data.measure.perf_stat import TIME
-from serving.corun.model import Online, Static
-from serving.corun.online.answer import CONFIDENCE, PROGRESS, answer
-from serving.corun.schemas import FirstSeconds, OnlineAnswer, OnlineRequest, SoloRun, StaticRequest
+from serving.corun.model import ONLINE, STATIC, Online, Static
+from serving.corun.online_answer import CONFIDENCE, PROGRESS, answer
+from serving.corun.schemas import (
+    FirstSeconds,
+    OnlineAnswer,
+    OnlineRequest,
+    SoloRun,
+    StaticAnswer,
+    StaticRequest,
+)
 from serving.corun.static import Question, ask_each, machine_of
-from serving.http.bodies import Answered, request_of
+from serving.http.bodies import JSON, Answered, request_of
+from serving.supply import MEBIBYTE, Counts, Door, Registered
+
+#: The largest body, in bytes.
+LIMIT = 16 * MEBIBYTE
+
+
+def doors(static: Registered, online: Registered) -> list[Door]:
+    """Return the endpoints for co-runs before they run, and from their first seconds."""
+    return [
+        Door(
+            "/v1/corun/static",
+            "predict_coruns",
+            "Tell how much slower tasks get beside others, before they run: from their solo runs.",
+            StaticRequest,
+            StaticAnswer,
+            {JSON: answer_static},
+            LIMIT,
+            static,
+            STATIC,
+        ),
+        Door(
+            "/v1/corun/online",
+            "sample_corun",
+            "Tell how much slower a new task gets beside others, from its first seconds alone and with them.",
+            OnlineRequest,
+            OnlineAnswer,
+            {JSON: answer_online},
+            LIMIT,
+            online,
+            ONLINE,
+            without=True,
+        ),
+    ]
+
+
+def imported(kind: str, sources: list[Path], directory: Path, *, keep_going: bool) -> Counts:
+    """Write the tables of co-runs to `directory`; errors as of `data.corun.formats.read`."""
+    reading = read(kind, sources, keep_going=keep_going)
+    tables = reading.tables
+    tables.write(directory)
+    rows = {
+        "machines": tables.tasks["machine"].nunique(),
+        "tasks": tables.tasks["task"].nunique(),
+        "events": len(tables.events),
+        "solo_runs": len(tables.tasks),
+        "pairs": len(tables.pairs),
+        "samples": len(tables.samples),
+    }
+    return Counts(rows, reading.skipped)
 
 
 def answer_static(body: bytes, static: Static) -> Answered:

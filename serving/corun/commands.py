@@ -39,11 +39,6 @@ Whole = Annotated[
 ]
 
 
-def add(app: typer.Typer) -> None:
-    """Add the commands to the command line."""
-    app.add_typer(group, name="corun")
-
-
 @group.command("static")
 def corun_static(  # noqa: PLR0917 - typer hands options over by name
     task: Annotated[str, typer.Option("--task", metavar="A", help="The task that is asked about.")],
@@ -83,7 +78,7 @@ def corun_online(  # noqa: PLR0917 - typer hands options over by name
     from data.corun.tables import SAMPLE_DTYPES
     from data.measure.perf_stat import read
     from serving.corun.model import known_online
-    from serving.corun.online.answer import answer
+    from serving.corun.online_answer import answer
     from serving.corun.text import online_text
 
     alone, beside = (read(path, SAMPLE_DTYPES) for path in (solo, together))
@@ -113,7 +108,7 @@ def corun_watch(  # noqa: PLR0917 - typer hands options over by name
     """Sample a task with perf while it runs, and show how its impact settles (--json: a line each time)."""
     from serving.answering import write
     from serving.corun.model import known_online
-    from serving.corun.online.watch import Watching, shown
+    from serving.corun.online_watch import Watching, shown
     from serving.corun.text import online_text
 
     in_file = _writes_json(output, as_json=as_json)

@@ -1,56 +1,106 @@
-"""Answers about fingerprints: profiles of applications."""
+"""Answers about fingerprints: profiles of applications, and the commands ``perfjudge irup``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal, get_args
 
-from data.tables.formats import Format
-from serving.fingerprints.commands import add
-from serving.supply import MEBIBYTE, Counts, Door, Importing, ServingSupply
+import typer
 
+from serving.options import AsJson, Better, KeepGoing, Output, Seed
+from serving.supply import Importing, ServingSupply, deferred, named
 
-def _page(root: Path) -> str:
-    from serving.fingerprints.page import page
-
-    return page(root)
-
-
-def _doors() -> Sequence[Door]:
-    from serving.fingerprints.body import answer_irup
-    from serving.fingerprints.schemas import IrupRequest, ProfileAnswer
-    from serving.http.bodies import JSON
-
-    return [
-        Door(
-            "/v1/irup",
-            "profile_application",
-            "Tell what an application leans on, how far that can be trusted, and predict it elsewhere.",
-            IrupRequest,
-            ProfileAnswer,
-            {JSON: lambda body, _: answer_irup(body)},
-            16 * MEBIBYTE,
-            alone=True,
-        )
-    ]
-
-
-def _formats() -> Mapping[str, Format[Any]]:
-    from data.fingerprints.formats import FORMATS
-
-    return FORMATS
-
-
-def _import(kind: str, sources: list[Path], directory: Path, *, keep_going: bool) -> Counts:
-    from serving.fingerprints.command import imported
-
-    return imported(kind, sources, directory, keep_going=keep_going)
-
-
-SUPPLY = ServingSupply(
-    page=_page,
-    importing=Importing("fingerprints", _import, _formats),
-    doors=_doors,
-    commands=add,
+group = typer.Typer(
+    help="Which resources does an application lean on, and did that change?", no_args_is_help=True
 )
+#: How profiles are given.
+Form = Literal["text", "json", "html"]
+Given = Annotated[
+    Form | None,
+    typer.Option(
+        "--format",
+        help="How the answer is given; html is a page of its own. Default: as the suffix of -o says, or"
+        " text.",
+    ),
+]
+Metric = Annotated[str, typer.Option("--metric", help="What the values of a CSV file are.")]
+Direction = Annotated[Better, typer.Option("--better", help="Which values of a CSV file are better.")]
+SUPPLY = ServingSupply(
+    page=deferred("serving.fingerprints.page.page"),
+    importing=Importing(
+        "fingerprints",
+        deferred("serving.fingerprints.command.imported"),
+        lambda: named("data.fingerprints.formats.FORMATS"),
+    ),
+    doors=deferred("serving.fingerprints.command.doors"),
+    commands=lambda app: app.add_typer(group, name="irup"),
+)
+
+
+@group.command("profile")
+def irup_profile(  # noqa: PLR0917 - typer hands options over by name
+    machines: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MACHINES",
+            help="Fingerprints: a directory of tables, of the paper's data (quiho) or of Spare Cores' data"
+            " (sparecores); or a CSV file with a row per machine and a column per stressor.",
+        ),
+    ],
+    application: Annotated[
+        str,
+        typer.Argument(
+            metavar="APPLICATION",
+            help="A CSV file machine,value[,repetition][,unit], or the name of an application in MACHINES.",
+        ),
+    ],
+    metric: Metric = "seconds",
+    better: Direction = "lower",
+    predict: Annotated[
+        bool, typer.Option("--predict", help="Also predict machines that were only fingerprinted.")
+    ] = False,
+    keep_going: KeepGoing = False,
+    seed: Seed = None,
+    given: Given = None,
+    as_json: AsJson = False,
+    output: Output = None,
+) -> int:
+    """Tell which resources an application leans on, and how far that can be trusted."""
+    from serving.answering import form_of
+    from serving.fingerprints.command import Shown, learning, profile_machines
+
+    how = learning(metric, better, seed, keep_going=keep_going)
+    shown = Shown(form_of("json" if as_json else given, output, get_args(Form)), output)
+    return profile_machines(machines, application, how, shown, predicting=predict)
+
+
+@group.command("diff")
+def irup_diff(  # noqa: PLR0917 - typer hands options over by name
+    a: Annotated[str, typer.Argument(metavar="A", help="A profile that `irup profile --json` wrote.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    machines: Annotated[
+        Path | None,
+        typer.Option(
+            "--machines",
+            metavar="MACHINES",
+            help="Fingerprints as for `irup profile`; A and B are applications then, as there.",
+        ),
+    ] = None,
+    metric: Metric = "seconds",
+    better: Direction = "lower",
+    fail_on_regression: Annotated[
+        bool, typer.Option("--fail-on-regression", help="Exit with 1 if a stressor really moved.")
+    ] = False,
+    keep_going: KeepGoing = False,
+    seed: Seed = None,
+    given: Given = None,
+    as_json: AsJson = False,
+    output: Output = None,
+) -> int:
+    """Tell whether two profiles differ, and in which stressors."""
+    from serving.answering import form_of
+    from serving.fingerprints.command import Shown, compare_profiles, learning
+
+    how = learning(metric, better, seed, keep_going=keep_going)
+    shown = Shown(form_of("json" if as_json else given, output, get_args(Form)), output)
+    return compare_profiles(a, b, machines, how, shown, fail_on_regression=fail_on_regression)

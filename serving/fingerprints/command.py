@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 
 from data.errors import InputError, one_line
@@ -12,12 +13,17 @@ from data.fingerprints import formats as fingerprint_formats
 from data.fingerprints.formats.typed_csv import RUNNING_TIME, ValueColumn
 from data.fingerprints.params import Fingerprints
 from data.fingerprints.tables import FingerprintTables
+from data.tables.problems import Problems
 from serving.answering import tell_skipped, write
 from serving.fingerprints import json as irup_json
 from serving.fingerprints import json as irup_text
 from serving.fingerprints import profile_bars as irup_page
-from serving.fingerprints.inputs import AskedApplication, asked, read_machines, with_application
-from serving.supply import Counts
+from serving.fingerprints.inputs import AskedApplication, asked, read_machines, tables_of, with_application
+from serving.fingerprints.json import answer, nothing_learned
+from serving.fingerprints.schemas import IrupRequest, ProfileAnswer
+from serving.http.bodies import JSON, Answered, request_of
+from serving.http.schemas import RefusedError
+from serving.supply import MEBIBYTE, Counts, Door
 from training.fingerprints.differences import ProfileDifference, difference
 from training.fingerprints.prediction import Prediction, predict
 from training.fingerprints.profiles import Profile, profile
@@ -138,3 +144,47 @@ def imported(kind: str, sources: list[Path], directory: Path, *, keep_going: boo
         "values": len(tables.applications),
     }
     return Counts(rows, reading.skipped)
+
+
+def answer_irup(body: bytes) -> Answered:
+    """Profile the application of a request, and predict it on the machines that have no value of it."""
+    request, problems = request_of(body, IrupRequest), Problems(keep_going=True)
+    try:
+        tables = tables_of(request, problems)
+    except InputError as exc:
+        raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(exc)) from exc
+    warnings = [f"left out: {told}" for told in problems.skipped]
+    try:
+        return Answered.of(_learned(tables, warnings))
+    except InputError as exc:
+        return Answered.of(nothing_learned(request, str(exc), warnings))
+
+
+def _learned(tables: FingerprintTables, warnings: Sequence[str]) -> ProfileAnswer:
+    """Learn a profile; InputError if too little is left of the machines, the stressors or the application."""
+    learning = Learning()
+    question = asked(tables, learning.section)
+    found = profile(question.measured, learning.section.profile, learning.seed)
+    predictions: Sequence[Prediction] = ()
+    told = [*warnings, *question.warnings]
+    try:
+        predictions = predicted(question, learning)
+    except InputError as exc:
+        told.append(f"nothing is predicted: {exc}")
+    return answer(found, predictions, told)
+
+
+def doors() -> list[Door]:
+    """Return the endpoint for profiles."""
+    return [
+        Door(
+            "/v1/irup",
+            "profile_application",
+            "Tell what an application leans on, how far that can be trusted, and predict it elsewhere.",
+            IrupRequest,
+            ProfileAnswer,
+            {JSON: lambda body, _: answer_irup(body)},
+            16 * MEBIBYTE,
+            alone=True,
+        )
+    ]

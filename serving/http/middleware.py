@@ -21,7 +21,7 @@ from serving.http import authentication, request_context, schemas
 from serving.http.authentication import Access, Csrf
 from serving.http.drift import Drift
 from serving.http.metrics import ServerCounters
-from serving.http.recent_verdicts import Recent
+from serving.http.overview import Recent
 from serving.http.request_context import Exchange, route_of
 from serving.http.schemas import RefusedError
 from serving.http.settings import ServerSettings

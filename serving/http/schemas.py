@@ -6,10 +6,8 @@ import math
 from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -20,8 +18,13 @@ from pydantic import (
 )
 from pydantic_core.core_schema import CoreSchema, no_info_after_validator_function
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse
 
 from data.errors import InputError, ModelError
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 Better = Literal["lower", "higher"]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=300)]

@@ -1,78 +1,63 @@
-"""Answers about matrices of raw metrics."""
+"""Answers about matrices of raw metrics, and the commands ``perfjudge matrices``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated
 
-from data.tables.formats import Format
-from serving.matrices.commands import add
-from serving.matrices.options import Only, Without
-from serving.supply import MEBIBYTE, Counts, Door, Importing, Judging, Registered, ServingSupply, ShadowSupply
+import typer
 
-if TYPE_CHECKING:
-    from serving.answering import Wanted
+from serving.supply import Importing, Judging, Registered, ServingSupply, deferred, named
 
-
-def _page(root: Path) -> str:
-    from serving.matrices.page import page
-
-    return page(root)
-
-
-def _doors() -> Sequence[Door]:
-    from serving.http.bodies import JSON
-    from serving.matrices.body import answer_matrices, asked, given
-    from serving.matrices.judge import LOADER
-    from serving.matrices.schemas import MatricesAnswer, MatricesRequest
-
-    return [
-        Door(
-            "/v1/matrices/judge",
-            "judge_matrices",
-            "Judge pairs of matrices: validity, group, verdict, and the raw metrics that drove it.",
-            MatricesRequest,
-            MatricesAnswer,
-            {JSON: answer_matrices},
-            32 * MEBIBYTE,
-            _MODEL,
-            LOADER,
-            beside=ShadowSupply(given, asked),
-        )
-    ]
-
-
-def _recognised(source: Path) -> bool:
-    from serving.matrices.request import recognised
-
-    return recognised(source)
-
-
-def _judge(source: Path, uri: str | None, wanted: Wanted, *, keep_going: bool) -> int:
-    from serving.matrices.command import judge_matrices
-
-    return judge_matrices(source, uri, wanted, keep_going=keep_going)
-
-
-def _formats() -> Mapping[str, Format[Any]]:
-    from data.matrices.formats import FORMATS
-
-    return FORMATS
-
-
-def _import(kind: str, sources: list[Path], directory: Path, **options: Any) -> Counts:
-    from serving.matrices.command import imported
-
-    return imported(kind, sources, directory, **options)
-
-
-_MODEL = Registered("matrices", "Judges matrices.")
+Only = Annotated[
+    list[str] | None,
+    typer.Option("--only", metavar="PATTERN", help="Of matrices: only the workloads of such names."),
+]
+Without = Annotated[
+    list[str] | None,
+    typer.Option("--without", metavar="PATTERN", help="Of matrices: no workloads of such names."),
+]
+group = typer.Typer(help="Matrices of raw metrics that are larger than memory.", no_args_is_help=True)
+MODEL = Registered("matrices", "Judges matrices.")
 SUPPLY = ServingSupply(
-    page=_page,
-    importing=Importing("matrices", _import, _formats, {"only": Only, "without": Without}),
-    judging=Judging("matrices", _judge, recognised=_recognised),
-    models=(_MODEL,),
-    doors=_doors,
-    commands=add,
+    page=deferred("serving.matrices.page.page"),
+    importing=Importing(
+        "matrices",
+        deferred("serving.matrices.command.imported"),
+        lambda: named("data.matrices.formats.FORMATS"),
+        {"only": Only, "without": Without},
+    ),
+    judging=Judging(
+        "matrices",
+        deferred("serving.matrices.command.judge_matrices"),
+        recognised=deferred("serving.matrices.request.recognised"),
+    ),
+    models=(MODEL,),
+    doors=deferred("serving.matrices.request.doors", MODEL),
+    commands=lambda app: app.add_typer(group, name="matrices"),
 )
+
+
+@group.callback()
+def matrices() -> None:
+    """Matrices of raw metrics that are larger than memory."""
+
+
+@group.command("fit")
+def matrices_fit(
+    source: Annotated[
+        Path,
+        typer.Argument(metavar="SOURCE", help="A Parquet table of flagged runs, or a directory of them."),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the model goes.")],
+    model: Annotated[str, typer.Option("--classifier", help="Which classifier learns.")] = "logistic",
+    trials: Annotated[int | None, typer.Option("--trials", min=0, help="Of the search.")] = None,
+    work: Annotated[
+        Path | None,
+        typer.Option("--work", metavar="DIR", help="Where what is between lies. Default: beside the model."),
+    ] = None,
+) -> int:
+    """Learn from any number of runs, a piece at a time; `judge --model DIR` then asks the model."""
+    from serving.matrices.command import fit
+
+    return fit(source, output, model, trials, work)

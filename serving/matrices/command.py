@@ -2,17 +2,144 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
 
 from data.errors import InputError
 from data.matrices import formats as matrix_formats
+from data.matrices.params import Matrices
 from data.matrices.tables import Choice
 from serving.answering import Told, Wanted, give, tell_skipped
 from serving.matrices import request as matrices_source
 from serving.matrices.judge import judge, load
-from serving.matrices.text import as_xml, lines
+from serving.matrices.schemas import DriverAnswer, MatricesAnswer, MatrixVerdictAnswer
+from serving.reports.verdict_lines import Lines, VerdictLine, printable
 from serving.supply import Counts
+from training.matrices.engine.engine import LARGE
+from training.matrices.engine.judges import FALLBACK
+from training.matrices.pieces.fit import LargeRecipe
+from training.matrices.schemes import Cell
+from training.registry.champions import project_params
+
+
+def fit(source: Path, output: Path, model: str, trials: int | None, work: Path | None) -> int:
+    """Write the model to `output`, and return the exit code."""
+    knobs = project_params(Matrices)
+    how, scheme = knobs.section.evaluate, replace(LARGE, components=knobs.section.evaluate.components)
+    tried = how.trials if trials is None else trials
+    missing = knobs.section.checks.missing
+    recipe = LargeRecipe(Cell(model, scheme), tried, knobs.seed, missing, knobs.compute)
+    place = output.parent if work is None else work
+    place.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".pieces-", dir=place) as directory:
+        trained = recipe.train(source, Path(directory))
+    trained.write(output)
+    own = f"{len(trained.card.own)} of {len(trained.card.groups)} groups have a classifier of their own"
+    sys.stderr.write(f"{trained.card.entry} -> {output}: {own}\n")
+    return 0
+
+
+def as_xml(found: MatricesAnswer) -> bytes:
+    """Return ``matrix_results``; an attribute that is not known is left out."""
+    from lxml import etree
+
+    ref = {"model": found.model.name} | found.model.model_dump(exclude={"name"})
+    root = etree.Element("matrix_results", _attributes(ref))
+    for one in found.verdicts:
+        node = etree.SubElement(root, "matrix_result", _attributes(one))
+        for driver in one.drivers:
+            etree.SubElement(node, "driver", _attributes(driver))
+        for run in one.invalid_runs:
+            etree.SubElement(node, "invalid_run", _attributes(run))
+        _add_notes(etree, node, one.notes)
+    _add_notes(etree, root, found.notes)
+    written: bytes = etree.tostring(root, pretty_print=True, xml_declaration=True, encoding="UTF-8")
+    return written
+
+
+def _attributes(told: Mapping[str, Any] | BaseModel) -> dict[str, str]:
+    """Return what is said in single words and numbers."""
+    return {
+        name: printable(str(value))
+        for name, value in dict(told).items()
+        if value is not None and not isinstance(value, list)
+    }
+
+
+def _add_notes(etree: Any, parent: Any, notes: Sequence[str]) -> None:
+    for note in notes:
+        etree.SubElement(parent, "note").text = printable(note)
+
+
+#: How many raw metrics a line shows; ``--json`` has all that the verdict names.
+SHOWN = 3
+#: How many notes and how many runs that were left out are told one by one.
+TOLD = 20
+
+
+def lines(found: MatricesAnswer) -> Lines:
+    """Return the verdicts as lines of a table, a group a suite."""
+    rows = [
+        VerdictLine(one.verdict, one.probability, _group(one), one.pair_id, _why(one), _about(one))
+        for one in found.verdicts
+    ]
+    general = tuple(f"note: {note}" for note in found.notes)
+    headings = ("group", "pair", "what drove it")
+    return Lines(rows, headings, summary(found), (*general, *_notes(found)), general)
+
+
+def summary(found: MatricesAnswer) -> str:
+    """Return how many pairs got which verdict, in one line."""
+    counted = ", ".join(f"{found.count(verdict)} {verdict}" for verdict in ("fail", "pass", "invalid"))
+    number, ref = len(found.verdicts), found.model
+    promised = f"; {found.promise.told}" if found.promise else ""
+    return f"{number} pair{'' if number == 1 else 's'}: {counted} (model {ref.name} {ref.version}{promised})"
+
+
+def _group(one: MatrixVerdictAnswer) -> str:
+    """Name the group, and say so if it had no model of its own where others have."""
+    return f"{one.group} (fallback)" if one.group_used == FALLBACK else one.group
+
+
+def _why(one: MatrixVerdictAnswer) -> str:
+    return one.invalid_reason or ", ".join(_moved(driver) for driver in one.drivers[:SHOWN])
+
+
+def _moved(driver: DriverAnswer) -> str:
+    unit = "" if driver.unit in {"", "1"} else f" {driver.unit}"
+    before, after = (_number(value) for value in (driver.baseline, driver.target))
+    return f"{driver.metric} {before} \N{RIGHTWARDS ARROW} {after}{unit} ({driver.contribution:+.2g})"
+
+
+def _number(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.4g}"
+
+
+def _notes(found: MatricesAnswer) -> Iterator[str]:
+    """Tell what to know about single pairs, and which runs were left out."""
+    told = [f'note: pair "{one.pair_id}": {note}' for one in found.verdicts for note in one.notes]
+    yield from _first(told, "notes")
+    yield from _first([run for one in found.verdicts for run in _left_out(one)], "runs left out")
+
+
+def _about(one: MatrixVerdictAnswer) -> tuple[str, ...]:
+    return (*(f"note: {note}" for note in one.notes), *_left_out(one))
+
+
+def _left_out(one: MatrixVerdictAnswer) -> list[str]:
+    return [f'left out: run "{run.run_id}": {run.reason}' for run in one.invalid_runs]
+
+
+def _first(told: Sequence[str], what: str) -> Iterator[str]:
+    yield from told[:TOLD]
+    if len(told) > TOLD:
+        yield f"... and {len(told) - TOLD} more {what}; --json has all"
 
 
 def judge_matrices(source: Path, uri: str | None, wanted: Wanted, *, keep_going: bool) -> int:

@@ -18,7 +18,7 @@ from serving.http.api import create_app
 from serving.http.bodies import Answered
 from serving.http.browser_pages import report
 from serving.http.models import all_models
-from serving.http.recent_verdicts import KEPT, LETTERS, Recent
+from serving.http.overview import KEPT, LETTERS, Recent
 from serving.reports.rendering import script
 from serving.reports.verdict_lines import VerdictLine
 from serving.supply import doors
@@ -122,7 +122,7 @@ def test_what_is_kept_of_verdicts_is_bounded():
 
 
 def test_processes_of_one_server_know_each_others_verdicts(tmp_path, monkeypatch):
-    monkeypatch.setattr("serving.http.recent_verdicts.DELAY", 0.01)
+    monkeypatch.setattr("serving.http.overview.DELAY", 0.01)
     own = os.getpid()
     here, there = Recent(str(tmp_path)), Recent(str(tmp_path))
     here.add(DOOR, answered("here"))

@@ -7,7 +7,7 @@ import pytest
 from data.corun.collect import plan_placements
 from data.errors import InputError
 from serving.corun.evaluated import check
-from serving.corun.online.samples import looked
+from serving.corun.online_samples import looked
 from training.corun.stored import OnlineCard
 
 NAN = float("nan")

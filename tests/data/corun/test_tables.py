@@ -10,7 +10,7 @@ from data.corun.tables import CorunTables
 from data.corun.validity import CorunDecisions, decide
 from data.errors import InputError
 from data.tables.problems import Problems
-from serving.importing import import_sources
+from serving.answering import import_sources
 from tests.data.corun.rows import beside, sample, small, solo
 
 NAMES = ("tasks", "pairs", "samples", "hosts")

@@ -16,7 +16,7 @@ from data.matrices.formats import dbsherlock, petshop
 from data.matrices.suite import INVALID_KINDS
 from data.matrices.tables import MOST_METRICS, Choice, MatrixTables
 from data.matrices.validity import MatrixDecisions, decide, decide_runs
-from serving.importing import import_sources
+from serving.answering import import_sources
 from tests.data.matrices.rows import pair, run, small
 from training.matrices.judging import matched
 

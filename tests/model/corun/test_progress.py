@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from serving.corun.online.answer import answer
+from serving.corun.online_answer import answer
 from tests.model.corun.phases import Phased
 from training.corun.progress import ImpactBelief, Returned
 

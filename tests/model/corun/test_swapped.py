@@ -8,7 +8,7 @@ from sklearn.linear_model import LinearRegression
 
 from data.corun.tables import CorunTables
 from features.corun.rates import Solo, instances
-from serving.corun.online.answer import ASKED
+from serving.corun.online_answer import ASKED
 from training.corun.online import SampledRuns, fitted, paired
 from training.corun.splits import at_random, by_task
 

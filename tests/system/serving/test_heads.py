@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from serving.http.heads import LONGEST_ADDRESS, MOST_BYTES, MOST_LINES, SECONDS
+from serving.http.server import LONGEST_ADDRESS, MOST_BYTES, MOST_LINES, SECONDS
 from tests.system.serving.load import BODY
 
 GET = "GET {path} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"

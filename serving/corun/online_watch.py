@@ -24,7 +24,7 @@ from data.measure.child import Child, end_in_good_order
 from data.measure.kernel_counts import descendants, running_seconds
 from data.measure.perf_stat import TIME, Counting, parsed, read, uncountable
 from serving.corun.model import Online
-from serving.corun.online.answer import answer
+from serving.corun.online_answer import answer
 from serving.corun.schemas import OnlineAnswer
 from serving.corun.static import some
 from serving.corun.text import settling_text

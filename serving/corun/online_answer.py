@@ -14,7 +14,7 @@ from scipy.special import ndtri
 from data.errors import InputError
 from data.measure.perf_stat import TIME
 from serving.corun.model import Online
-from serving.corun.online.samples import Looked, looked
+from serving.corun.online_samples import Looked, looked
 from serving.corun.schemas import ImpactDriverAnswer, OnlineAnswer, OnlineOpinion
 from serving.corun.static import strongest
 from serving.http.schemas import ModelAnswer
@@ -254,7 +254,7 @@ def answer(
     Raises
     ------
     InputError
-        If one of them cannot be used, see `serving.corun.online.samples.looked`, or they have nothing in
+        If one of them cannot be used, see `serving.corun.online_samples.looked`, or they have nothing in
         common.
     """
     events = () if online is None else online.model.card.events
