@@ -118,7 +118,7 @@ class ShadowReport:
 def place() -> Path:
     """Return where the figures are kept: beside the registry, or else in the project."""
     local = local_store()
-    return (project_root() if local is None else local.path.parent) / "shadow.db"
+    return (project_root() if local is None else local.parent) / "shadow.db"
 
 
 def keep(path: Path, contenders: Contenders, held: HeldTogether) -> None:
