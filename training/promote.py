@@ -1,9 +1,7 @@
 """Stage promote: ``python -m training.promote FAMILY...``."""
 
 from data.stage import run
-from training.registry.champions import refresh
 from training.supply import supply
 
 if __name__ == "__main__":
     run("promote", lambda family: supply(family).promote)
-    refresh()

@@ -9,7 +9,7 @@ from typing import Literal
 from data.errors import InputError
 from serving.shadow.figures import figures_of
 from serving.supply import door_of
-from training.registry.champions import CHAMPION, Version, refresh, registered, version_of
+from training.registry.champions import CHAMPION, Version, registered, version_of
 from training.registry.succession import LONGEST, Reign, before, crown, reigns, settled
 
 
@@ -99,5 +99,4 @@ def _crowned(
     reign = Reign(found.version, way, said, by or getpass.getuser())
     instead = "" if champion is None else champion.version
     crown(found.name, found.version, reign, instead)
-    refresh()
     return Decided(found.name, found.version, instead or None, reign)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import os
 import re
 import sqlite3
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -22,11 +20,7 @@ from zipfile import BadZipFile
 
 from data.errors import InputError
 from data.params import FamilyType, Params, load
-from data.tables.files import PART, write_json
-
-Answer = dict[str, Any] | None
-#: Seconds that are longer than any tick by which files tell the time of a change.
-_TICK = 0.05
+from data.tables.files import PART
 
 
 def tracking_uri() -> str:
@@ -40,97 +34,10 @@ def project_root() -> Path:
     return checkout if (checkout / "params.yaml").is_file() else Path.cwd()
 
 
-def local_store() -> StoreFile | None:
+def local_store() -> Path | None:
     """Return the SQLite file of MLflow; None where it keeps its runs and models in another way."""
     uri = tracking_uri()
-    return StoreFile(Path(uri.removeprefix("sqlite:///")).resolve()) if uri.startswith("sqlite:///") else None
-
-
-@dataclass(frozen=True)
-class StoreFile:
-    """A file of SQLite in which MLflow keeps its runs and models."""
-
-    path: Path
-
-    def begin(self, fill: Callable[[Path], None]) -> None:
-        """Make the file, with a write-ahead log, unless there is one; `fill` makes MLflow's tables in it.
-
-        MLflow commits some thousand times and would wait for the disk each time. The file gets its name when
-        it is complete, as one with half of the tables would never be of use.
-        """
-        if self.path.exists():
-            return
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(PART, f".{self.path.name}.", self.path.parent) as scratch:
-            begun = StoreFile(Path(scratch) / self.path.name)
-            begun.run("PRAGMA journal_mode=WAL")
-            fill(begun.path)
-            # another process may have been quicker
-            with suppress(FileExistsError):
-                self.path.hardlink_to(begun.path)
-
-    def answer(self, question: str, ask: Callable[[str], Answer]) -> Answer:
-        """Return the remembered answer, or else ask; None without asking where there is no file.
-
-        Raises
-        ------
-        InputError
-            If the file is none of SQLite, or as `ask`.
-        """
-        if not self.path.is_file():
-            # a client would make one
-            return None
-        now, state, noted = time.time(), self._state(), self._noted()
-        known = noted.get("answers", {})
-        answers = dict(known) if noted.get("state") == state else {}
-        if question not in answers:
-            self._check()
-            answers |= {one: ask(one) for one in {*known, question} - set(answers)}
-            # what was written a moment ago may be written again within the same tick of the file's clock
-            if now - max((changed for _, changed in state), default=0) / 1e9 > _TICK:
-                # where nothing can be written, MLflow is asked each time
-                with suppress(OSError):
-                    write_json(self._notes, {"state": state, "answers": answers})
-        return answers[question]
-
-    def refresh(self, ask: Callable[[str], Answer]) -> None:
-        """Ask anew what was asked before, if the file has changed since."""
-        noted = self._noted()
-        if self.path.is_file() and noted.get("answers") and noted.get("state") != self._state():
-            # what is in the log now would be moved later, and change the file
-            self.run("PRAGMA wal_checkpoint(TRUNCATE)")
-            time.sleep(2 * _TICK)
-            self.answer(next(iter(noted["answers"])), ask)
-
-    def run(self, statement: str) -> None:
-        """Run a statement on a connection of its own."""
-        with closing(sqlite3.connect(self.path)) as file:
-            file.execute(statement)
-
-    @property
-    def _notes(self) -> Path:
-        return self.path.with_name(f"{self.path.name}-answers.json")
-
-    def _check(self) -> None:
-        # by SQLite itself: closing a file that was opened otherwise takes away the locks of its connections
-        try:
-            self.run("PRAGMA schema_version")
-        except sqlite3.OperationalError as exc:
-            raise InputError(f"cannot be read ({exc})", file=self.path) from exc
-        except sqlite3.DatabaseError as exc:
-            raise InputError("is not a store of MLflow (no file of SQLite)", file=self.path) from exc
-
-    def _state(self) -> list[list[int]]:
-        """Return sizes and times of the file, and of its log if that holds anything."""
-        log = self.path.with_name(f"{self.path.name}-wal")
-        found = [path.stat() for path in (self.path, log) if path.is_file()]
-        return [[one.st_size, one.st_mtime_ns] for one in found if one.st_size]
-
-    def _noted(self) -> dict[str, Any]:
-        try:
-            return dict(json.loads(self._notes.read_text(encoding="utf-8")))
-        except (OSError, ValueError):
-            return {}
+    return Path(uri.removeprefix("sqlite:///")).resolve() if uri.startswith("sqlite:///") else None
 
 
 #: The tag of a model's run, and of its version, that says what the model is in the registry.
@@ -163,19 +70,31 @@ def mlflow() -> Any:
 def client() -> Any:
     """Return a client of that store."""
     store = local_store()
-    if store is not None:
-        store.begin(_tables)
+    if store is not None and not store.exists():
+        _begin(store)
     return mlflow().MlflowClient()
 
 
-def _tables(path: Path) -> None:
-    """Let MLflow make its tables in a file of SQLite, and close it."""
+def _begin(store: Path) -> None:
+    """Make MLflow's tables in a file with a write-ahead log.
+
+    MLflow commits some thousand times and would wait for the disk each time. The file gets its name when it
+    is complete, as one with half of the tables would never be of use.
+    """
     mlflow()
     from mlflow.store.tracking import DEFAULT_LOCAL_FILE_AND_ARTIFACT_PATH
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
-    store: Any = SqlAlchemyStore
-    store(f"sqlite:///{path}", DEFAULT_LOCAL_FILE_AND_ARTIFACT_PATH).engine.dispose()
+    store.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(PART, f".{store.name}.", store.parent) as scratch:
+        begun = Path(scratch) / store.name
+        with closing(sqlite3.connect(begun)) as file:
+            file.execute("PRAGMA journal_mode=WAL")
+        tables: Any = SqlAlchemyStore
+        tables(f"sqlite:///{begun}", DEFAULT_LOCAL_FILE_AND_ARTIFACT_PATH).engine.dispose()
+        # another process may have been quicker
+        with suppress(FileExistsError):
+            store.hardlink_to(begun)
 
 
 @dataclass(frozen=True)
@@ -203,6 +122,13 @@ DIGEST = "files_digest"
 _READ = (".json", ".npz", ".parquet", ".skops")
 #: What reading a model raises that this code did not write.
 FOREIGN = (ImportError, AttributeError, LookupError, TypeError, ValueError, BadZipFile)
+#: The version of an alias or number, and its files, in the tables of MLflow.
+_VERSION = """
+SELECT version, coalesce(nullif(storage_location, ''), source) FROM model_versions
+WHERE name = :name AND current_stage != 'Deleted_Internal' AND version = coalesce(
+    :number, (SELECT version FROM registered_model_aliases WHERE name = :name AND alias = :alias))
+"""
+_TAGS = "SELECT key, value FROM model_version_tags WHERE name = :name AND version = :version"
 _MODEL_URI = re.compile(r"models:/(?P<name>[^@/]+)(?:@(?P<alias>[^@/]+)|/(?P<version>\d+))")
 
 
@@ -348,7 +274,7 @@ def located(name: Callable[[], str], uri: Address) -> Iterator[Located]:
 
 def _lacking(name: Callable[[], str], uri: str | None) -> str:
     store = local_store()
-    place = f"{_shown()}{', which is not there' if store and not store.path.is_file() else ''}"
+    place = f"{_shown()}{', which is not there' if store and not store.is_file() else ''}"
     if uri is None:
         return f'no champion of "{name()}" in {place}; make one with: dvc repro'
     return f"no model {uri} in {place}"
@@ -363,28 +289,40 @@ def _shown() -> str:
 
 def registered(uri: str) -> Version | None:
     """Return the version that ``models:/...`` names, or None; InputError if the registry does not answer."""
-    if _MODEL_URI.fullmatch(uri) is None:
+    match = _MODEL_URI.fullmatch(uri)
+    if match is None:
         told = f"{uri!r} is no model; expected models:/NAME@ALIAS, models:/NAME/VERSION or a directory"
         raise InputError(told)
+    name, alias, number = match.groups()
     store = local_store()
-    found = _asked(uri) if store is None else store.answer(uri, _asked)
-    return None if found is None else Version(**found)
-
-
-def refresh() -> None:
-    """Ask again what was asked of a local store that has changed, so that the next process need not."""
-    store = local_store()
-    if store is not None:
-        store.refresh(_asked)
-
-
-def _asked(uri: str) -> dict[str, Any] | None:
-
-    name, alias, number = _MODEL_URI.fullmatch(uri).groups()  # type: ignore[union-attr] # its callers checked
-    flow, local = mlflow(), local_store()
-    # a file that went while MLflow was imported, MLflow would make anew
-    if local is not None and not local.path.is_file():
+    if store is not None and not store.is_file():
+        # a client would make one
         return None
+    # an alias that MLflow itself resolves
+    if store is None or alias == "latest":
+        return _from_mlflow(name, alias, number)
+    return _from_file(store, name, alias, number)
+
+
+def _from_file(store: Path, name: str, alias: str | None, number: str | None) -> Version | None:
+    """Return a version as MLflow's tables have it: to import MLflow takes seconds."""
+    wanted = {"name": name, "alias": alias, "number": number}
+    try:
+        with closing(sqlite3.connect(f"{store.as_uri()}?mode=rw", uri=True)) as file:
+            found = file.execute(_VERSION, wanted).fetchone()
+            if found is None:
+                return None
+            version, location = found
+            tags = dict(file.execute(_TAGS, {"name": name, "version": version}).fetchall())
+    except sqlite3.OperationalError as exc:
+        raise InputError(f"cannot be read ({exc})", file=store) from exc
+    except sqlite3.DatabaseError as exc:
+        raise InputError("is not a store of MLflow (no file of SQLite)", file=store) from exc
+    return Version(name, str(version), tags, location)
+
+
+def _from_mlflow(name: str, alias: str | None, number: str | None) -> Version | None:
+    flow = mlflow()
     try:
         store = client()
         found = (
@@ -395,4 +333,4 @@ def _asked(uri: str) -> dict[str, Any] | None:
         if exc.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
             return None
         raise InputError(f"MLflow at {_shown()} does not answer as expected ({exc})") from exc
-    return {"name": name, "version": str(found.version), "tags": dict(found.tags), "location": location}
+    return Version(name, str(found.version), dict(found.tags), location)

@@ -159,7 +159,7 @@ def _stays_readable(candidate: Candidate, champion: Version) -> bool:
 
 
 def _reading(candidate: Candidate, champion: Version) -> str:
-    """Return a digest of the files of candidate and champion; train rewrites the candidate with new code."""
+    """Return a digest of all that reading the champion depends on; files change with the code."""
     directories = [candidate.directory, *([champion.directory] if champion.directory else [])]
     files = [path for one in directories for path in sorted(one.rglob("*")) if path.is_file()]
     rest = [digest_of(*files), *TRUSTED_TYPES, *map(version_of_library, _LIBRARIES)]

@@ -168,7 +168,7 @@ def _experiment(store: Any, name: str, about: str) -> str:
     found = store.get_experiment_by_name(name)
     if found is None:
         local = local_store()
-        place = None if local is None else (local.path.parent / "mlruns" / name).as_uri()
+        place = None if local is None else (local.parent / "mlruns" / name).as_uri()
         found = store.get_experiment(store.create_experiment(name, artifact_location=place))
     for tag, value in {KIND: TRAINING, MLFLOW_RUN_NOTE: about}.items():
         if found.tags.get(tag) != value:

@@ -307,7 +307,7 @@ def moving(name: str) -> Iterator[None]:
 def _lock_of(name: str) -> Path:
     local = local_store()
     if local is not None:
-        return local.path.with_name(f"{local.path.name}-moving")
+        return local.with_name(f"{local.name}-moving")
     key = hashlib.sha256(f"{getpass.getuser()} {tracking_uri()} {name}".encode()).hexdigest()[:20]
     return Path(tempfile.gettempdir()) / f"perfjudge-{key}.lock"
 

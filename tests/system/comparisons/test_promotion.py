@@ -351,18 +351,8 @@ def in_a_new_process(script):
 def test_after_a_promotion_a_new_process_knows_who_bears_which_alias_without_mlflow(trained, store):
     promote(trained)
     asked = f"version_of('{NAME}', 'champion').version, version_of('{NAME}', 'challenger')"
-    known = f"import sys; from training.registry.champions import refresh, version_of; print({asked});"
-    noticed = f"{known} version_of('corun-static', 'champion'); print('mlflow' in sys.modules)"
-    changed = (
-        f"import time; from training.registry import tracking; store = tracking.client(); {known}"
-        f"store.set_model_version_tag('{NAME}', '1', 'seen', 'yes'); time.sleep(0.1);"
-        f"version_of('corun-static', 'champion');"
-        f"store.set_model_version_tag('{NAME}', '1', 'seen', 'twice'); refresh()"
-    )
-    # the process that writes has to end: SQLite then moves what is left in its log
-    in_a_new_process(changed)
-    answered = ["1", "None", "False"]
-    assert in_a_new_process(noticed) == in_a_new_process(noticed) == answered
+    script = f"import sys; from training.registry.champions import version_of; print({asked})"
+    assert in_a_new_process(f"{script}; print('mlflow' in sys.modules)") == ["1", "None", "False"]
 
 
 @pytest.mark.slow
@@ -502,12 +492,12 @@ def test_a_promotion_that_was_killed_is_finished_by_the_next(moment, trained, st
 def test_a_store_of_which_half_was_made_is_never_seen(tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
 
-    def killed(path):
-        path.write_bytes(b"half")
+    def killed(uri, *_):
+        Path(uri.removeprefix("sqlite:///")).write_bytes(b"half")
         raise KilledError
 
     with monkeypatch.context() as patch:
-        patch.setattr(champions, "_tables", killed)
+        patch.setattr("mlflow.store.tracking.sqlalchemy_store.SqlAlchemyStore", killed)
         with pytest.raises(KilledError):
             champions.client()
     assert [*tmp_path.iterdir()] == []
