@@ -77,7 +77,7 @@ def trained(name: str, directory: Path) -> Path:
     Path
         Where it lies, with labelled examples beside it.
     """
-    from training.estimators.pipelines import answering, pipeline
+    from training.estimators.catalogue import answering, pipeline
 
     tables, slower = synthetic(1000, seed=1)
     features = vectors(Sides.of(tables))

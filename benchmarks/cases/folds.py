@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training.comparisons.examples import Examples, group_folds
-from training.estimators.catalogue import CATALOGUE
-from training.estimators.pipelines import fail_probability, pipeline
-from training.estimators.preparation import Guide
+from training.estimators.answering import Guide
+from training.estimators.catalogue import CATALOGUE, fail_probability, pipeline
 from training.evaluation.thresholds import best_cut
 
 FOLDS, INNER = 5, 3

@@ -23,7 +23,7 @@ from features.comparisons.vectors import columns, featurize
 from serving.reports.chart_marks import Line
 from serving.reports.charts import sketch
 from training.comparisons.examples import Examples
-from training.comparisons.few_labels import ENOUGH
+from training.comparisons.label_review import ENOUGH
 
 SHARED = Path(os.environ.get("PERFJUDGE_SHARED", "../shared/data"))
 SHIPPED = Path("data/raw/measured")

@@ -12,8 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from training.comparisons.examples import Examples, group_folds
-from training.comparisons.few_labels import FewModel, Learnable, learned
-from training.comparisons.label_review import UNLABELLED, Pool, next_to_label
+from training.comparisons.label_review import UNLABELLED, FewModel, Learnable, Pool, learned, next_to_label
 from training.evaluation.metrics import scores
 
 Floats = NDArray[np.float64]

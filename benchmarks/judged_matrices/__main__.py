@@ -19,7 +19,7 @@ from benchmarks.judged_matrices.naming import WAYS, Way, odds_without, through_t
 from benchmarks.table import SEED, Table, best, busy, load, publish
 from data.matrices.tables import MatrixTables
 from data.matrices.validity import decide
-from features.matrices.removal import Removal
+from features.matrices.forms import Removal
 from serving.matrices.body import answer_matrices
 from serving.matrices.judge import judge
 from serving.matrices.schemas import MatricesRequest, Matrix, Pair

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from benchmarks.table import SEED
 from data.matrices.tables import MatrixTables
-from features.matrices.removal import Removal
+from features.matrices.forms import Removal
 from training.matrices.engine.drivers import Odds, drivers
 from training.matrices.engine.engine import FittedEngine
 

@@ -172,7 +172,7 @@ class Sides:
         What other operations did at the same versions, where the source names its versions.
     siblings_worse : ndarray of shape (n_comparisons,) or None
         Where the source has no other operations but says how many of them got worse, the share of them,
-        between 0 and 1; else NaN. See `features.comparisons.siblings.siblings_worse`.
+        between 0 and 1; else NaN. See `features.comparisons.history.siblings_worse`.
     """
 
     comparison: Ints

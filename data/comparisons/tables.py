@@ -79,7 +79,7 @@ class ComparisonTables(Tables):
         One row per comparison, with the columns of `COMPARISON_DTYPES`. ``later_to`` is the last order
         after the target's that may be looked at in hindsight, missing where none may; ``source`` is
         ``file:line``, for messages. ``siblings_worse`` is the share of other operations that got worse at the
-        target's version (`features.comparisons.siblings`), missing where their results are in the table.
+        target's version (`features.comparisons.history`), missing where their results are in the table.
     labels : DataFrame
         With the columns of `LABEL_DTYPES`: a row per label as such, whose ``annotator`` is missing, and a row
         per person's verdict; see `data.comparisons.labels`.

@@ -16,18 +16,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Difference:
-    """By how much the candidate is better than the present champion.
+    """How much better the candidate is than the champion, with a bootstrap interval; negative is worse.
 
-    Verdicts: balanced accuracy; predictions: mean relative error.
-
-    Attributes
-    ----------
-    observed : float
-        On all rows.
-    low, high : float
-        The interval of the bootstrap.
-    confidence : float
-        Of that interval.
+    Of verdicts the difference in balanced accuracy, of predictions in mean relative error.
     """
 
     observed: float
@@ -92,16 +83,8 @@ def paired_gain(
 ) -> Difference:
     """Estimate by how much smaller the candidate's mean error is, with an interval.
 
-    Parameters
-    ----------
-    candidate, present : ndarray of shape (n_rows,)
-        The relative errors of both on the same rows.
-    groups : ndarray of shape (n_rows,)
-        Drawn whole, with replacement.
-    resamples : int
-    confidence : float
-        Of the percentile interval.
-    seed : int
+    `candidate` and `present`, shape (n_rows,), are relative errors on the same rows; whole `groups` are
+    drawn.
     """
     columns = np.stack([present - candidate, np.ones(len(present))])
     _, draws = _drawn(columns, groups, resamples, seed)
@@ -170,16 +153,7 @@ class Drawing:
 
 @dataclass(frozen=True)
 class ScoreChange:
-    """One score of both on the same cases.
-
-    Attributes
-    ----------
-    score : str
-    before, after : float
-    difference : Difference
-        After less before.
-    lower_is_better : bool
-    """
+    """One score of both on the same cases; `difference` is after less before."""
 
     score: str
     before: float
@@ -209,19 +183,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class FlippedCase:
-    """A case of which both say something else.
-
-    Attributes
-    ----------
-    case : str
-    label : str
-        The people's verdict, or what was measured.
-    before, after : Statement
-    righted : bool
-        Whether the later one is right.
-    words : tuple of str
-        What else is known of the case.
-    """
+    """A case with two verdicts; `label` is the truth, `righted` says whether the later one is right."""
 
     case: str
     label: str
@@ -237,16 +199,14 @@ class Paired:
 
     Attributes
     ----------
-    what, before, after : str
-        What was judged, and the names of the entries.
+    what : str
+        The subject: what the entries judge.
     common, only_before, only_after : int
-        Cases.
+        Numbers of cases.
     relabelled : tuple of str
-        Cases of which people say something else now; both are scored by what they say now.
+        Cases whose label changed; both entries are scored by the present labels.
     other_folds : int or None
-        Common cases that lie in another fold, so that other cases were learned from; None where one does not
-        say in which.
-    scores : tuple of ScoreChange
+        Common cases in another fold, so that training differed; None where folds are not known.
     flips : tuple of FlippedCase
         Those that became wrong first.
     """

@@ -16,7 +16,7 @@ from serving.comparisons.explain.facts import Direction, Facts, Measured, direct
 from serving.comparisons.explain.features import FACTS, Fact, described, lacking, meaning, shown
 from serving.comparisons.explain.nearest import NearestLabelled, Precedent
 from serving.comparisons.explain.sentences import UsualSpread, flip_told, sentences
-from training.comparisons.nearest_examples import Precedents
+from training.comparisons.stored import Precedents
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

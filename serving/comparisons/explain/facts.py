@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from data.comparisons.sides import Floats, Ints, Samples, Sides
 from data.comparisons.units import Unit, is_told
 from features.comparisons.prepared import Asked
-from features.comparisons.ranks import rank_test
-from features.comparisons.summaries import oriented, superiority
+from features.comparisons.summaries import oriented, rank_test, superiority
 
 #: The interquartile range of a normal distribution in standard deviations.
 _IQR = 1.349

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from serving.comparisons.explain.features import percent, shown
-from training.comparisons.nearest_examples import Precedents
+from training.comparisons.stored import Precedents
 
 Floats = NDArray[np.float64]
 #: The features that are told of two comparisons side by side, in a word.

@@ -9,7 +9,7 @@ from math import factorial
 import numpy as np
 from numpy.typing import NDArray
 
-from features.matrices.removal import Removal
+from features.matrices.forms import Removal
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.intp]
