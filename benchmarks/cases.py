@@ -27,9 +27,8 @@ from features.comparisons.featurize import featurize
 from features.comparisons.vectors import columns
 from training.comparisons.decision import below_floor
 from training.comparisons.examples import Examples, FeatureTable, group_folds
-from training.estimators.catalogue import CATALOGUE
-from training.estimators.pipelines import fail_probability, pipeline
-from training.estimators.preparation import Guide
+from training.estimators.answering import Guide
+from training.estimators.catalogue import CATALOGUE, fail_probability, pipeline
 from training.evaluation.thresholds import best_cut
 
 if TYPE_CHECKING:

@@ -25,8 +25,15 @@ from features.comparisons.vectors import columns
 from serving.reports.chart_marks import Line
 from serving.reports.charts import sketch
 from training.comparisons.examples import Examples, group_folds
-from training.comparisons.few_labels import ENOUGH, FewModel, Learnable, learned
-from training.comparisons.label_review import UNLABELLED, Pool, next_to_label
+from training.comparisons.label_review import (
+    ENOUGH,
+    UNLABELLED,
+    FewModel,
+    Learnable,
+    Pool,
+    learned,
+    next_to_label,
+)
 from training.evaluation.metrics import scores
 
 Floats = NDArray[np.float64]

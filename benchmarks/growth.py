@@ -46,7 +46,7 @@ def comparisons(times: int) -> Lesson:
     from training.comparisons.decision import examples_of
     from training.comparisons.examples import Examples, FeatureTable
     from training.comparisons.family import bound
-    from training.comparisons.few_labels import known_of
+    from training.comparisons.label_review import known_of
     from training.comparisons.train import Fit, fitted
     from training.comparisons.tune import Classified
     from training.evaluation.search import read_tuned

@@ -20,7 +20,7 @@ from sklearn import config_context
 from benchmarks.table import SEED, Table, best, busy, load, publish
 from data.matrices.tables import MatrixTables
 from data.matrices.validity import decide
-from features.matrices.removal import Removal
+from features.matrices.forms import Removal
 from serving.matrices.judge import judge
 from serving.matrices.request import answer_matrices
 from serving.matrices.schemas import MatricesRequest, Matrix, Pair

@@ -65,7 +65,7 @@ def synthetic(
 
 def trained(name: str, directory: Path) -> Path:
     """Fit the catalogue's model `name`, with its first configuration, on 1,000 synthetic comparisons."""
-    from training.estimators.pipelines import answering, pipeline
+    from training.estimators.catalogue import answering, pipeline
 
     tables, slower = synthetic(1000, seed=1)
     features = vectors(Sides.of(tables))

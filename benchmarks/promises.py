@@ -21,12 +21,10 @@ from data.comparisons.params import Decide
 from data.parallel import Compute, side_by_side
 from data.paths import Places
 from features.comparisons.vectors import columns
-from training.comparisons.decision import below_floor, read_changes
+from training.comparisons.decision import HeldRows, below_floor, decision, outcomes, read_changes
 from training.comparisons.examples import Examples, FeatureTable, group_folds
-from training.comparisons.out_of_fold import HeldRows, decision, outcomes
-from training.estimators.catalogue import CATALOGUE
-from training.estimators.pipelines import fail_probability, pipeline
-from training.estimators.preparation import Guide
+from training.estimators.answering import Guide
+from training.estimators.catalogue import CATALOGUE, fail_probability, pipeline
 from training.evaluation.calibration import calibration_error
 from training.evaluation.thresholds import best_cut
 

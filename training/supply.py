@@ -40,7 +40,6 @@ class TrainingSupply:
 
     Attributes
     ----------
-    evaluate : callable
     tune, train, profile, promote : callable or None
         None where a family has no such stage; dvc.yaml has no such stage then either.
     trusted : tuple of str

@@ -25,7 +25,7 @@ from data.paths import Places
 from data.stage import BYTECODE
 from data.tables.files import digest_of, write_text
 from training.comparisons.stored import TrainedModel
-from training.estimators.pipelines import fail_probability
+from training.estimators.catalogue import fail_probability
 
 ROOT = Path(__file__).parents[2]
 STAGES = (

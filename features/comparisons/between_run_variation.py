@@ -172,15 +172,12 @@ class Variance(NamedTuple):
 def between_runs(history: Floats, baseline: Floats, target: Floats) -> Variance:
     """Estimate the variance of a run's level from runs of one side, and from steps between earlier ones.
 
+    Of shape (n_configurations,).
+
     Parameters
     ----------
     history, baseline, target : ndarray of shape (n_runs, n_configurations)
         NaN where a run lacks a configuration.
-
-    Returns
-    -------
-    Variance
-        Of shape (n_configurations,).
     """
     before = np.vstack([history, baseline])
     earlier = _of_steps(before) if np.isfinite(history).sum() else _around(baseline)
@@ -193,14 +190,7 @@ def between_runs(history: Floats, baseline: Floats, target: Floats) -> Variance:
 def between_operations(shifts: Floats) -> Variance:
     """Estimate the variance of shifts of operations of which most did not change (Efron 2004).
 
-    Parameters
-    ----------
-    shifts : ndarray of shape (n_operations,)
-
-    Returns
-    -------
-    Variance
-        Of one value.
+    Of one value.
     """
     known = shifts[np.isfinite(shifts)]
     n = len(known)
@@ -251,7 +241,6 @@ class RunShift:
     ----------
     value, limit : ndarray
         What lies within the limit, in either direction, runs of one build differ by.
-    known : Known
     """
 
     value: Floats
@@ -288,18 +277,8 @@ def offsets(sides: Sides, assumed: float = ASSUMED) -> Offsets:
     very pair, most of which did not change; and where these are too few, too, it is assumed. Less than
     enough knowledge can only make it larger.
 
-    Parameters
-    ----------
-    sides : Sides
-        Of one baseline and one target, runs as versions.
-    assumed : float
-        The standard deviation of a run's level, as a share.
-
-    Returns
-    -------
-    Offsets
-        With limits that a comparison without change is beyond with a probability of `LEVEL`, whatever the
-        number of its configurations, and a run with one of `LEVEL_WHOLE`.
+    With limits that a comparison without change is beyond with a probability of `LEVEL`, whatever the
+    number of its configurations, and a run with one of `LEVEL_WHOLE`.
     """
     levels = RunLevels.of(sides)
     own = levels.own()
@@ -420,10 +399,8 @@ def machine_offsets(sides: Sides, machines: Sequence[str], assumed: float) -> Ma
 
     Parameters
     ----------
-    sides : Sides
     machines : sequence of str
         One of each comparison.
-    assumed : float
     """
     machine = np.array(machines, str)[sides.comparison]
     value, limit, together = np.full((3, len(machine)), np.nan)

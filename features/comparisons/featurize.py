@@ -18,8 +18,8 @@ from data.parallel import Compute, side_by_side
 from data.params import load
 from data.paths import Places
 from data.tables.files import replacing
+from features.comparisons.history import known_spreads, usual_spread
 from features.comparisons.prepared import Asked, without_past
-from features.comparisons.runs import known_spreads, usual_spread
 from features.comparisons.vectors import computed, described, vectors
 
 RowIndices = NDArray[np.intp]

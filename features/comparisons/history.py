@@ -2,12 +2,342 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-from data.comparisons.sides import Floats, Ints, Samples, Sides
-from features.comparisons.ranks import sampled
-from features.comparisons.summaries import NOISE_FLOOR, first, last, mean, quantile, signed_root, total_of
+from data.comparisons.siblings import Versions
+from data.comparisons.sides import Floats, Ints, Samples, Siblings, Sides
+from features.comparisons.outliers import far_runs
+from features.comparisons.summaries import (
+    NOISE_FLOOR,
+    Moments,
+    first,
+    last,
+    mean,
+    moments,
+    quantile,
+    sampled,
+    signed_root,
+    spread,
+    total_of,
+)
+
+#: Runs of one build scatter by this share of their level (a standard deviation), where nothing tells more:
+#: two of them differ by 1 %.
+ORDINARY = 0.007
+#: What is known beforehand counts as so many versions.
+PRIOR_VERSIONS = 3.0
+#: Versions looked at: the last ones of history and baseline, the first ones of the target.
+_PAST, _AFTER = 30, 10
+#: A step between two versions counts as at most so many times the ordinary one: it may be a change.
+_ORDINARY_STEPS = 3.0
+#: The median of the size of a normal value.
+
+RUNS = ("run_step", "run_spread")
+RUNS_DIRECTIONS = {"run_step": -1, "run_spread": 0}
+
+
+#: What is known beforehand lies between these, whatever the versions of the training data did: a slow-down of
+#: 7 % with tight samples stays plain where nothing else is known.
+_LEAST_PRIOR, _MOST_PRIOR = 0.002, 0.007
+#: By how much, in what two runs differ by, a step against all runs may exceed that against the last ones.
+_LATELY = 1.5
+#: A single run that is worse by less than this, in its own error, differs as runs do: of 100 runs of one
+#: build against 8 to 30 earlier ones, about one is worse by more.
+_SIGNIFICANT = 2.9
+#: Fewer versions tell nothing of what is usual.
+_ENOUGH_RUNS = 5
+
+
+class Yardstick(NamedTuple):
+    """What runs of every configuration differ by, and how many versions told so.
+
+    Attributes
+    ----------
+    spread : ndarray of shape (n_configurations,)
+        The standard deviation of one run, as a share of the level.
+    versions : ndarray of shape (n_configurations,)
+        Of history and baseline; where there is only one, `spread` is what was known beforehand.
+    """
+
+    spread: Floats
+    versions: Floats
+
+
+class Steps(NamedTuple):
+    """The step of every configuration, as a share of its level; negative is worse.
+
+    Attributes
+    ----------
+    step, error : ndarray of shape (n_configurations,)
+    repeated : ndarray of shape (n_configurations,)
+        How many repetitions of the target say no more than one, since they share their run (the design effect
+        of clustered samples; Kish 1965, section 5.4).
+    runs : ndarray of shape (n_configurations,)
+        How many versions the target is.
+    """
+
+    step: Floats
+    error: Floats
+    repeated: Floats
+    runs: Floats
+    yardstick: Yardstick
+
+
+def run_features(steps: Steps) -> Floats:
+    """Measure the step by the error that repetitions and runs together leave it.
+
+    Returns
+    -------
+    ndarray of shape (len(RUNS), n_configurations)
+    """
+    return np.array((steps.step / steps.error, np.log(steps.yardstick.spread)))
+
+
+def known_spreads(sides: Sides) -> Floats:
+    """Return what runs of one build differ by, of each configuration that tells; no label is looked at."""
+    yardstick = run_steps(sides).yardstick
+    return yardstick.spread[yardstick.versions >= _ENOUGH_RUNS]
+
+
+def usual_spread(known: Floats) -> float:
+    """Return the middle of what `known_spreads` says; `ORDINARY` where nothing is known."""
+    if not len(known):
+        return ORDINARY
+    return float(np.clip(np.median(known), _LEAST_PRIOR, _MOST_PRIOR))
+
+
+def within_runs(sides: Sides, steps: Steps) -> NDArray[np.bool_]:
+    """Tell where the target is a single run that is not worse by more than runs of its operation differ by.
+
+    False where there are too few earlier runs to tell, and where the target is several.
+
+    Returns
+    -------
+    ndarray of shape (n_configurations,)
+    """
+    sampled = (sides.history.lengths > 0) & (sides.target.lengths > 0)
+    told = sampled & (steps.yardstick.versions >= _ENOUGH_RUNS) & (steps.runs == 1)
+    return np.asarray(told & (steps.step > -_SIGNIFICANT * steps.error))
+
+
+def run_steps(sides: Sides, prior: float = ORDINARY) -> Steps:
+    """Compare the target with the level of all earlier runs, or with the only one."""
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        return _run_steps(sides.normalized, prior)
+
+
+def _run_steps(sides: Sides, prior: float) -> Steps:
+    size = np.abs(sides.baseline_five[:, 2])
+    step, error2 = _of_repetitions(sides, size)
+    yardstick, n_past, n_after, long_step = _of_runs(sides, size, prior)
+    # a target that is hardly worse than the last runs is no step, whatever was before them
+    lately = step - _LATELY * yardstick.spread * np.sqrt(1 / n_after + 1)
+    step = np.where(n_past > 1, np.fmax(long_step, lately), step)
+    unknown = PRIOR_VERSIONS / (PRIOR_VERSIONS + yardstick.versions - 1)
+    runs2 = yardstick.spread**2 * (1 / n_after + 1 / n_past)
+    noise2 = (spread(sides.baseline_five) / size) ** 2
+    each = sides.target.lengths / n_after
+    shared = yardstick.spread**2 / (yardstick.spread**2 + noise2)
+    repeated = 1 + np.maximum(each - 1, 0.0) * shared
+    return Steps(step, np.sqrt(runs2 + unknown * error2), repeated, n_after, yardstick)
+
+
+def _of_repetitions(sides: Sides, size: Floats) -> tuple[Floats, Floats]:
+    """Return the lesser of what medians and means moved, and the square of its standard error."""
+    b5, t5 = sides.baseline_five, sides.target_five
+    baseline, target = moments(sides.pooled).halves()
+    medians = sides.sign * (t5[:, 2] - b5[:, 2])
+    means = sides.sign * (target.mean - baseline.mean)
+    step = np.fmax(medians, means) / size
+    n_b, n_t = _counts(baseline), _counts(target)
+    degrees = np.maximum(n_b + n_t - 2, 3.0)
+    error2 = _variance(b5, baseline) / n_b + _variance(t5, target) / n_t
+    return step, error2 * (degrees / (degrees - 2)) ** 2 / size**2
+
+
+def _counts(known: Moments) -> Floats:
+    return np.where(known.n > 0, known.n, 5).astype(np.float64)
+
+
+def _variance(five: Floats, known: Moments) -> Floats:
+    return np.asarray(np.fmax(spread(five) ** 2, known.variance))
+
+
+def _of_runs(sides: Sides, size: Floats, prior: float) -> tuple[Yardstick, Floats, Floats, Floats]:
+    sign = sides.sign[:, None] / size[:, None]
+    b = sign * last(sides.baseline.levels, _PAST)
+    t = sign * first(sides.target.levels, _AFTER)
+    h = sign * last(sides.history.levels, _PAST)
+    past = np.hstack([h, b])
+    n_past = np.maximum(np.isfinite(past).sum(axis=1), 1).astype(np.float64)
+    n_after = np.maximum(np.isfinite(t).sum(axis=1), 1).astype(np.float64)
+    order = np.argsort(np.isfinite(past), axis=1, kind="stable")
+    packed = np.take_along_axis(past, order, axis=1)[:, -_PAST:]
+    steps = np.abs(np.diff(packed, axis=1))
+    usual = quantile(steps, 0.5) / _MAD
+    bound = _ORDINARY_STEPS * np.fmax(usual, NOISE_FLOOR)[:, None]
+    squares = np.where(np.isfinite(steps), np.minimum(steps, bound) ** 2, 0.0)
+    pairs = np.isfinite(steps).sum(axis=1)
+    spread2 = (PRIOR_VERSIONS * prior**2 + total_of(squares) / 2) / (PRIOR_VERSIONS + pairs)
+    # `features.comparisons.outliers` has left out a run far outside all others; a mean bounded further, or a
+    # median, ranks the failures of other data worse
+    level = mean(packed)
+    return Yardstick(np.sqrt(spread2), n_past), np.minimum(n_past, _PAST), n_after, mean(t) - level
+
+
+#: Versions looked at on either side of a sibling's step, and how few will do after it.
+_NEAR, _FEWEST = 5, 2
+#: From this t on a sibling counts as worse, and fully from this one on.
+_WORSE, _SURELY = 2.0, 6.0
+#: Fewer siblings say nothing; more than `_MOST`, evenly picked, say no more.
+_ENOUGH_SIBLINGS, _MOST = 5, 256
+#: Pairs of a comparison and a sibling that are handled at once, to bound memory.
+_PAIRS = 1 << 20
+
+#: It is what others did, whatever this operation does.
+SIBLING_DIRECTIONS: Mapping[str, int] = {"siblings_worse": 0}
+SIBLINGS = tuple(SIBLING_DIRECTIONS)
+
+
+class _Found(NamedTuple):
+    """Pairs of a comparison and a sibling's version that has the name of the target's first one."""
+
+    comparison: Ints
+    version: Ints
+
+
+def sibling_features(sides: Sides) -> Floats:
+    """Return the root of `siblings_worse` for every configuration: from none to a few is more than to most.
+
+    Between 0 and 1, or NaN.
+
+    Returns
+    -------
+    ndarray of shape (len(SIBLINGS), n_configurations)
+    """
+    return np.asarray(np.sqrt(siblings_worse(sides))[None, sides.comparison])
+
+
+def siblings_worse(sides: Sides) -> Floats:
+    """Return which share of the other operations got worse at the version at which the target begins.
+
+    A sibling is another operation of the same benchmark on the same machine that was measured at that
+    version, too. Its step is Welch's t of its `_NEAR` versions before against those from it on, at most
+    `_NEAR` of them, of which the last is one of the target's own: nothing is looked at that came later than
+    the target. It counts the more the clearer it is: the square of where t lies between `_WORSE` and
+    `_SURELY`. Where the source gives the share itself, that is returned.
+
+    Returns
+    -------
+    ndarray of shape (n_comparisons,)
+        Between 0 and 1. NaN where fewer than `_ENOUGH_SIBLINGS` siblings are known.
+    """
+    siblings, stated = sides.siblings, sides.siblings_worse
+    counted = np.full(sides.n_comparisons, np.nan) if siblings is None else _counted(sides, siblings)
+    return counted if stated is None else np.where(np.isnan(stated), counted, stated)
+
+
+def _counted(sides: Sides, siblings: Siblings) -> Floats:
+    steps, ahead = _worsened(siblings.versions), _ahead(siblings.versions)
+    known, worse = np.zeros((2, sides.n_comparisons))
+    for pairs in _pairs(siblings):
+        reach = _reach(siblings, ahead, pairs)
+        seen = steps[reach, pairs.version]
+        told = np.isfinite(seen)
+        known += np.bincount(pairs.comparison[told], minlength=len(known))
+        worse += np.bincount(pairs.comparison[told], seen[told], minlength=len(known))
+    return np.asarray(worse / np.where(known >= _ENOUGH_SIBLINGS, known, np.nan))
+
+
+def _worsened(versions: Versions) -> Floats:
+    """Return how clearly every version is worse than those before, by how many from it on are looked at.
+
+    Between 0 and 1; NaN where the series has too few versions before or from there on.
+
+    Returns
+    -------
+    ndarray of shape (_WINDOW + 1, n_versions)
+    """
+    n = len(versions.series)
+    orders = np.repeat(np.arange(n), np.diff(versions.starts))
+    level = Samples(versions.values, orders, versions.starts[:-1], versions.starts[1:]).levels.values
+    level = np.where(versions.lower, -level, level)
+    result = np.full((_NEAR + 1, n), np.nan)
+    before = np.flatnonzero(_same(versions.series, _NEAR - 1)) + _NEAR
+    for reach in range(_FEWEST, _NEAR + 1):
+        at = before[before + reach <= n]
+        at = at[versions.series[at - _NEAR] == versions.series[at + reach - 1]]
+        left, right = (level[at[:, None] + np.arange(*span)] for span in ((-_NEAR, 0), (0, reach)))
+        result[reach, at] = _clear(left, right)
+    return result
+
+
+def _clear(left: Floats, right: Floats) -> Floats:
+    """Return where t of the windows lies between `_WORSE` and `_SURELY`, squared.
+
+    On the left, a version far outside all others counts as the middle one.
+    """
+    far = far_runs(np.abs(left))
+    if far.any():
+        left = np.where(far, np.median(left, axis=1, keepdims=True), left)
+    variance = sum(side.var(axis=1, ddof=1) / side.shape[1] for side in (left, right))
+    middle = left.mean(axis=1)
+    error = np.sqrt(np.maximum(variance, (NOISE_FLOOR * middle) ** 2))
+    t = (middle - right.mean(axis=1)) / np.where(error > 0, error, np.inf)
+    return np.asarray(np.clip((t - _WORSE) / (_SURELY - _WORSE), 0, 1) ** 2)
+
+
+def _same(series: Ints, further: int) -> NDArray[np.bool_]:
+    """Return of which versions the one so many places further is one of the same series."""
+    return series[: max(len(series) - further, 0)] == series[further:]
+
+
+def _ahead(versions: Versions) -> Ints:
+    """Return the names of every version and the following ones of its series, shape (_WINDOW, n_versions).
+
+    -2 where there is none: it is no target's name.
+    """
+    ahead = np.full((_NEAR, len(versions.series)), -2)
+    for further in range(min(_NEAR, len(versions.series))):
+        n = len(versions.series) - further
+        ahead[further, :n] = np.where(_same(versions.series, further), versions.name[further:], -2)
+    return ahead
+
+
+def _pairs(siblings: Siblings) -> Iterator[_Found]:
+    """Yield every sibling's version that has the name of a target's first one, `_PAIRS` or so at once."""
+    versions = siblings.versions
+    order = np.argsort(versions.name, kind="stable")
+    names = versions.name[order]
+    name = versions.name[np.minimum(siblings.first, len(names) - 1)]
+    asked = np.flatnonzero((siblings.stop - siblings.first >= _FEWEST) & (name >= 0))
+    start, stop = (np.searchsorted(names, name[asked], side) for side in ("left", "right"))
+    many = np.minimum(stop - start, _MOST)
+    for part in np.array_split(np.arange(len(asked)), max(1, int(many.sum()) // _PAIRS)):
+        owner = np.repeat(part, many[part])
+        within = np.arange(len(owner)) - np.repeat(np.cumsum(many[part]) - many[part], many[part])
+        place = start[owner] + within * (stop - start)[owner] // many[owner]
+        found = _Found(asked[owner], order[place])
+        own = versions.operation[siblings.first[found.comparison]]
+        other = versions.operation[found.version] != own
+        yield _Found(found.comparison[other], found.version[other])
+
+
+def _reach(siblings: Siblings, ahead: Ints, pairs: _Found) -> Ints:
+    """Return how many of a sibling's versions may be looked at: the last one is one of the target's."""
+    reach = np.ones(len(pairs.version), np.int64)
+    first, count = siblings.first[pairs.comparison], (siblings.stop - siblings.first)[pairs.comparison]
+    for own in range(1, min(int(count.max(initial=0)), _NEAR)):
+        name = siblings.versions.name[np.minimum(first + own, len(siblings.versions.name) - 1)]
+        name = np.where(own < count, name, -3)
+        for further in range(1, _NEAR):
+            reach = np.where(ahead[further, pairs.version] == name, np.maximum(reach, further + 1), reach)
+    return reach
+
 
 #: Versions looked at: the last ones of history and baseline, the first ones of the target.
 _VERSIONS = 40
@@ -55,16 +385,11 @@ def version_features(sides: Sides, rows: Ints) -> Floats:
 
     Every version counts with its median.
 
-    Parameters
-    ----------
-    sides : Sides
-    rows : ndarray of int
-        What `with_versions` returns; of other configurations nothing is known.
+    In the order of `HISTORY`. Negative is worse. NaN where it cannot be known.
 
     Returns
     -------
     ndarray of shape (len(HISTORY), n_configurations)
-        In the order of `HISTORY`. Negative is worse. NaN where it cannot be known.
     """
     result = np.full((len(HISTORY), len(sides.sign)), np.nan)
     baseline, target, history = (side.levels for side in (sides.baseline, sides.target, sides.history))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data.comparisons.sides import HISTORY_VERSIONS, LATER_VERSIONS, Floats, Samples, Sides
-from features.comparisons.segments import Courses, step_near, without_spikes
+from features.comparisons.lasting_changes import Courses, step_near, without_spikes
 from features.comparisons.summaries import (
     NOISE_FLOOR,
     first,
@@ -62,10 +62,11 @@ def later_vectors(sides: Sides) -> Floats:
 
     Every version counts with its median; of several configurations the lowest value of a feature is kept.
 
+    In the order of `LATER_FEATURES`. Negative is worse. NaN where no version after the target is known.
+
     Returns
     -------
     ndarray of shape (n_comparisons, len(LATER_FEATURES))
-        In the order of `LATER_FEATURES`. Negative is worse. NaN where no version after the target is known.
     """
     values = np.full((len(LATER_FEATURES), len(sides.sign)), np.nan)
     lists = (sides.baseline, sides.target, sides.later)

@@ -166,17 +166,14 @@ def _without_runs(sides: Sides) -> tuple[Sides, Wild]:
 
 
 def far_runs(levels: Floats) -> NDArray[np.bool_]:
-    """Mark the runs of every row that lie far above or far below all others of it.
+    """Mark the runs of every row that lie far above or far below all others of it, shape (n, n_runs).
+
+    One of fewer than 40 known runs at most, or one of 20; none of fewer than `FEWEST`.
 
     Parameters
     ----------
     levels : ndarray of shape (n, n_runs)
         Above 0; NaN is unknown.
-
-    Returns
-    -------
-    ndarray of bool, shape (n, n_runs)
-        One of fewer than 40 known runs at most, or one of 20; none of fewer than `FEWEST`.
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         # a tenth of the others is as far from them as ten times

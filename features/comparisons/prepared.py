@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data.comparisons.sides import Floats, Ints, Samples, Sides, five_numbers
+from features.comparisons.history import ORDINARY, Steps, run_steps, within_runs
 from features.comparisons.outliers import Wild, some, without_copies, without_wild
-from features.comparisons.ranks import flat
-from features.comparisons.runs import ORDINARY, Steps, run_steps, within_runs
+from features.comparisons.summaries import flat
 
 #: No change is larger: it could be more than numbers can tell.
 FARTHEST = 1e9
@@ -23,7 +23,6 @@ class Asked:
 
     Attributes
     ----------
-    sides : Sides
     wild : Wild
         What was left out of them.
     change : ndarray of shape (n_configurations,)

@@ -9,26 +9,34 @@ import numpy as np
 
 from data.comparisons.params import FeatureSet
 from data.comparisons.sides import Floats, Ints, Sides
-from features.comparisons.history import HISTORY, HISTORY_DIRECTIONS, version_features, with_versions
-from features.comparisons.later import LATER_DIRECTIONS, LATER_FEATURES, later_vectors
-from features.comparisons.prepared import short_of_runs, with_past
-from features.comparisons.ranks import moments, rank_test, sampled, welch_t
-from features.comparisons.runs import (
+from features.comparisons.history import (
+    HISTORY,
+    HISTORY_DIRECTIONS,
     ORDINARY,
     RUNS_DIRECTIONS,
+    SIBLING_DIRECTIONS,
+    SIBLINGS,
     Steps,
     run_features,
     run_steps,
+    sibling_features,
+    version_features,
+    with_versions,
 )
-from features.comparisons.siblings import SIBLING_DIRECTIONS, SIBLINGS, sibling_features
+from features.comparisons.later import LATER_DIRECTIONS, LATER_FEATURES, later_vectors
+from features.comparisons.prepared import short_of_runs, with_past
 from features.comparisons.summaries import (
+    moments,
     oriented,
     over_configurations,
     overlap,
+    rank_test,
     relative_differences,
+    sampled,
     signed_root,
     spread,
     superiority,
+    welch_t,
 )
 
 #: The order of figure 6.5, lines 31-34.
@@ -164,7 +172,7 @@ def vectors(
     features : {"extended", "retrospective"}
         Which set; versions after the target are looked at for the latter only.
     run_spread : float
-        What two runs of a build differ by where no versions tell; see `features.comparisons.runs`.
+        What two runs of a build differ by where no versions tell; see `features.comparisons.history`.
     steps : Steps, optional
         What `run_steps` says of them, where it is known already.
 

@@ -155,11 +155,8 @@ class Placed:
 def rate_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
     """Return the rates of equation 1: each task's, and the sum of its co-runners'.
 
-    Returns
-    -------
-    DataFrame
-        ``own_<event>`` and ``others_<event>`` in events per second; where a task has more than one
-        co-runner, also ``most_<event>``, the largest single rate. A row per task of `placed`.
+    ``own_<event>`` and ``others_<event>`` in events per second; where a task has more than one
+    co-runner, also ``most_<event>``, the largest single rate. A row per task of `placed`.
     """
     events = list(solo.rates.columns)
     owners, names, machines = placed.flat
@@ -177,16 +174,13 @@ def rate_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
 def time_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
     """Return what the solo times say of each task and its co-runners.
 
-    Returns
-    -------
-    DataFrame
-        For the task (``own_``) and as the mean over its co-runners (``others_``): ``seconds``, the logarithm
-        of the solo time; ``over_q<n>``, by how much it exceeds that quantile of the machine's solo times;
-        ``fixed_share``, the machine's fixed cost as a share of it (for co-runners the sum); ``activity``, the
-        mean of log(1 + rate); ``vs_<engine>``, its logarithm less that of the same task under another
-        engine of the same device. ``longer`` is how much longer the task is than its co-runners,
-        ``both_fixed`` the product of the shares, ``twins`` how many co-runners are the same task,
-        ``beside`` how many co-runners there are.
+    For the task (``own_``) and as the mean over its co-runners (``others_``): ``seconds``, the logarithm
+    of the solo time; ``over_q<n>``, by how much it exceeds that quantile of the machine's solo times;
+    ``fixed_share``, the machine's fixed cost as a share of it (for co-runners the sum); ``activity``, the
+    mean of log(1 + rate); ``vs_<engine>``, its logarithm less that of the same task under another
+    engine of the same device. ``longer`` is how much longer the task is than its co-runners,
+    ``both_fixed`` the product of the shares, ``twins`` how many co-runners are the same task,
+    ``beside`` how many co-runners there are.
     """
     owners, names, machines = placed.flat
     number = len(placed.tasks)

@@ -21,7 +21,6 @@ class RowMoments:
 
     Attributes
     ----------
-    n : int
     mean : ndarray of shape (n_columns,)
     cross : ndarray of shape (n_columns, n_columns)
     """
@@ -67,7 +66,6 @@ class Projection:
 
         Parameters
         ----------
-        rows : Rows
         most : int or None
             Components at most; fewer where the rows have no more. None: no projection.
         """

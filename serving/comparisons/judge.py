@@ -11,11 +11,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from data.comparisons import validity
-from data.comparisons.sides import NamedSides
 from data.comparisons.pair import counted
-from data.comparisons.posted import NamedSides
-from data.comparisons.sides import Sides
+from data.comparisons.sides import NamedSides, Sides
 from data.comparisons.tables import ComparisonTables
 from data.comparisons.validity import reasons as problems_of
 from features.comparisons.outliers import Wild

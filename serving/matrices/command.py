@@ -21,9 +21,9 @@ from serving.matrices.judge import judge, load
 from serving.matrices.schemas import DriverAnswer, MatricesAnswer, MatrixVerdictAnswer
 from serving.reports.verdict_lines import Lines, VerdictLine, printable
 from serving.supply import Counts
+from training.matrices.chunks import LargeRecipe
 from training.matrices.engine.engine import LARGE
 from training.matrices.engine.judges import FALLBACK
-from training.matrices.pieces.fit import LargeRecipe
 from training.matrices.schemes import Cell
 from training.registry.champions import project_params
 

@@ -8,8 +8,7 @@ from training.comparisons.stored import Card, ReadyModel, TrainedModel
 from training.estimators import compiled_pipeline
 from training.estimators.answering import Fitted
 from training.estimators.boosted_trees import Boosted
-from training.estimators.catalogue import CATALOGUE
-from training.estimators.pipelines import answering, fail_probability, pipeline
+from training.estimators.catalogue import CATALOGUE, answering, fail_probability, pipeline
 
 NAMES = tuple("abcdef")
 FREEZING = ("logistic", "decision-tree", "random-forest", "extra-trees")

@@ -7,8 +7,20 @@ import pytest
 from scipy.special import expit
 
 from data.errors import InputError
-from training.evaluation.risk_guarantee import Promise, Promised, Scored, kept, needed
-from training.evaluation.thresholds import Cuts, Limits, Usual, VerdictCosts, Wish, cuts_for, looking
+from training.evaluation.thresholds import (
+    Cuts,
+    Limits,
+    Promise,
+    Promised,
+    Scored,
+    Usual,
+    VerdictCosts,
+    Wish,
+    cuts_for,
+    kept,
+    looking,
+    needed,
+)
 
 SPLITS = 200
 

@@ -5,11 +5,10 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from training.estimators import compiled_pipeline
+from training.estimators.answering import Guide
 from training.estimators.boosted_trees import boosted
-from training.estimators.catalogue import CATALOGUE
+from training.estimators.catalogue import CATALOGUE, answering, fail_probability, pipeline
 from training.estimators.one_sided_neighbours import OneSidedNeighbours
-from training.estimators.pipelines import answering, fail_probability, pipeline
-from training.estimators.preparation import Guide
 from training.estimators.signed_logistic import SignedLogistic
 
 #: The first column is the evidence; the last one is about something else.

@@ -64,7 +64,6 @@ class SoundRule:
     holds : callable
         Of the probabilities of the cases, in their order, and the threshold of ``fail``; tells for each
         whether it is as it should be.
-    cases : tuple of Case
     """
 
     name: str
@@ -87,16 +86,7 @@ class Broken:
 def broken(
     judge: Callable[[Sides], Floats], threshold: float, rules: Sequence[SoundRule]
 ) -> Iterator[Broken]:
-    """Yield the rules that a judge breaks.
-
-    Parameters
-    ----------
-    judge : callable
-        Gives the probability of ``fail`` that counts, of every comparison.
-    threshold : float
-        ``fail`` from this probability on.
-    rules : sequence of SoundRule
-    """
+    """Yield the rules that a judge breaks."""
     probability = judge(sides_of([case for rule in rules for case in rule.cases]))
     stops = np.cumsum([len(rule.cases) for rule in rules])
     for rule, own in zip(rules, np.split(probability, stops[:-1]), strict=True):

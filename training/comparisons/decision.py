@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
+from data.comparisons.params import Decide
 from data.errors import InputError
+from data.tables.files import replacing
 from data.tables.specs import read_table
 from training.comparisons.examples import Examples, FeatureTable
 from training.comparisons.family import Family
-from training.evaluation.thresholds import Cuts
+from training.evaluation.calibration import CalibrationMap, calibrated, calibration_error
+from training.evaluation.metrics import DIGITS
+from training.evaluation.thresholds import (
+    GUARANTEE,
+    SHARES,
+    Cuts,
+    Limits,
+    Promise,
+    Scored,
+    Usual,
+    VerdictCosts,
+    Wish,
+    cuts_for,
+    kept,
+    looking,
+)
 
 Floats = NDArray[np.float64]
 
@@ -46,13 +66,7 @@ def discounted(told: Floats, below: NDArray[np.bool_], beneath: float) -> Floats
 
 
 def examples_of(family: Family, table: FeatureTable) -> Examples:
-    """Return the labelled rows of `table`, where a model is asked, and what they are without versions.
-
-    Raises
-    ------
-    InputError
-        If a file beside the features is missing, or holds other comparisons.
-    """
+    """Return the labelled rows of `table`, where a model is asked, and what they are without versions."""
     floor, bare = family.section.decide.floor or 0.0, FeatureTable.read(family.bare, table.columns)
     without = replace(bare.examples, below=below_floor(read_changes(family.bare, table), floor))
     below = below_floor(read_changes(family.changes, table), floor)
@@ -64,7 +78,6 @@ def verdicts(cuts: Cuts, told: Floats, below: NDArray[np.bool_], *, beneath: boo
 
     Parameters
     ----------
-    cuts : Cuts
     told : ndarray of shape (n_comparisons,)
         Calibrated probabilities.
     below : ndarray of bool, shape (n_comparisons,)
@@ -80,17 +93,232 @@ def verdicts(cuts: Cuts, told: Floats, below: NDArray[np.bool_], *, beneath: boo
 def read_changes(path: Path, table: FeatureTable) -> Floats:
     """Read what the stage featurize wrote beside the features: the ``worst_change`` of its comparisons.
 
+    In the order of `table`.
+
     Returns
     -------
     ndarray of shape (n_comparisons,)
-        In the order of `table`.
-
-    Raises
-    ------
-    InputError
-        If the file is missing, or holds other comparisons than `table`.
     """
     frame = read_table(path, {"comparison_id": "str", "worst_change": "float64"})
     if frame["comparison_id"].tolist() != table.frame["comparison_id"].tolist():
         raise InputError("holds other comparisons than the features; run featurize again", file=path)
     return frame["worst_change"].to_numpy(np.float64)
+
+
+#: The file beside tuned.json.
+OUT_OF_FOLD_FILE = "held.npz"
+#: Shares of the cases that may be sent to a person, those most worth a look first.
+SENT = (0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4)
+
+
+@dataclass(frozen=True)
+class HeldRows:
+    """The training rows of a part, and what inner folds' models said of them.
+
+    Attributes
+    ----------
+    y : ndarray of shape (n_rows,)
+        1 is fail.
+    groups : ndarray of shape (n_rows,)
+    probability : ndarray of shape (n_rows,)
+        Raw.
+    below : ndarray of bool, shape (n_rows,)
+        Which lie below the floor: they never fail, and pass unless misses are promised.
+    """
+
+    y: NDArray[np.int64]
+    groups: NDArray[np.str_]
+    probability: Floats
+    below: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """From a model's word to the verdict.
+
+    Attributes
+    ----------
+    calibration : CalibrationMap
+        Of where a model is asked.
+    beneath : float
+        How much of a calibrated probability counts below the floor, where models don't learn.
+    threshold : float
+        ``fail`` is the better guess from this calibrated probability on.
+    sending : tuple of Cuts
+        Those that send each share of `SENT` to a person.
+    """
+
+    calibration: CalibrationMap
+    beneath: float
+    threshold: float
+    promise: Promise
+    wish: Wish
+    cuts: Cuts
+    sending: tuple[Cuts, ...]
+
+    def told(self, probability: Floats, below: NDArray[np.bool_]) -> Floats:
+        """Return the calibrated probabilities of raw ones, of which some lie below the floor."""
+        return discounted(self.calibration.of(probability), below, self.beneath)
+
+
+def decision(held: HeldRows, threshold: float, how: Decide, seed: int) -> Decision:
+    """Learn from held-out rows what stands between a model's word and the verdict."""
+    asked = ~held.below
+    calibration = calibrated(held.y[asked], held.probability[asked], held.groups[asked])
+    beneath = _beneath(held.y[held.below], calibration.of(held.probability[held.below]))
+    told = discounted(calibration.of(held.probability), held.below, beneath)
+    cut, wish, promise = calibration.at(threshold), wish_of(how), promised(held, told, how, seed)
+    usual = Usual(np.where(held.below, 0.0, told), held.groups)
+    sending = tuple(looking(cut, usual, share, Limits(cheapest=0.0)) for share in SENT)
+    return Decision(calibration, beneath, cut, promise, wish, cuts_for(promise, cut, wish, usual), sending)
+
+
+def _beneath(y: NDArray[np.int64], told: Floats) -> float:
+    """Return how many fails lie below the floor for each that is expected there; one more of both is seen."""
+    return min(1.0, float((y.sum() + 1) / (told.sum() + 1)))
+
+
+def promised(held: HeldRows, told: Floats, how: Decide, seed: int) -> Promise:
+    """Return what can be promised where `told` is said of the rows of `held`, calibrated."""
+    fails, passes = held.y == 1, held.y == 0
+    missed = kept(Scored(told, fails, held.groups), _shares(how.missed), how.confidence, seed)
+    # nothing fails below the floor
+    spared = Scored(np.where(held.below, 1.0, 1 - told), passes, held.groups)
+    turned = kept(spared, _shares(how.false_alarms), how.confidence, seed)
+    return Promise(
+        how.confidence,
+        int(fails.sum()),
+        len(np.unique(held.groups[fails])),
+        tuple(missed),
+        tuple(one.turned() for one in turned),
+        GUARANTEE,
+    )
+
+
+def _shares(wished: float | None) -> list[float]:
+    return sorted({*SHARES, *([] if wished is None else [wished])})
+
+
+def wish_of(how: Decide) -> Wish:
+    """Return what the params ask for."""
+    costs = None if how.costs is None else VerdictCosts(**how.costs.model_dump())
+    return Wish(how.missed, how.false_alarms, how.looks, costs)
+
+
+def write_held(directory: Path, said: Iterable[tuple[str, str, Floats]]) -> None:
+    """Write what was said of the training rows of each part, by each model: part, model, probabilities."""
+    with replacing(directory / OUT_OF_FOLD_FILE) as path, path.open("wb") as file:
+        arrays: dict[str, Any] = {_key(part, model): told for part, model, told in said}
+        np.savez_compressed(file, **arrays)
+
+
+def read_held(directory: Path, cells: Iterable[tuple[str, str]]) -> list[Floats]:
+    """Return what was said, a part and a model each."""
+    path = directory / OUT_OF_FOLD_FILE
+    try:
+        with np.load(path, allow_pickle=False) as found:
+            return [found[_key(part, model)] for part, model in cells]
+    except OSError as exc:
+        raise InputError("no such file; run tune first", file=path) from exc
+    except KeyError as exc:
+        raise InputError(f"lacks {exc}; run tune first", file=path) from exc
+
+
+def _key(part: str, model: str) -> str:
+    return f"{part} {model}"
+
+
+#: The table of counts: one row a fold, an entry, a kind and a share.
+GUARANTEES_FILE = "promises.parquet"
+COUNTED = ("cases", "fails", "missed", "passes", "false_alarms", "unsure")
+
+
+def outcomes(found: Decision, y: NDArray[np.int64], told: Floats, below: NDArray[np.bool_]) -> pd.DataFrame:
+    """Count what cuts do to the test rows of a fold.
+
+    ``kind`` ("chosen", "missed", "false_alarms" or "sent"), ``share`` (what was asked for), ``made``
+    (whether that could be promised) and the counts `COUNTED`.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_rows,)
+        1 is fail.
+    told : ndarray of shape (n_rows,)
+        The calibrated probability.
+    below : ndarray of bool, shape (n_rows,)
+        What never fails, and passes unless misses are promised.
+    """
+    rows = [
+        {"kind": kind, "share": share, "made": made, **_counts(y, said)}
+        for kind, share, made, said in _asked(found, told, below)
+    ]
+    return pd.DataFrame(rows)
+
+
+def _asked(
+    found: Decision, told: Floats, below: NDArray[np.bool_]
+) -> Iterator[tuple[str, float, bool, NDArray[np.str_]]]:
+    """Yield kind, share, whether it could be promised, and the verdicts."""
+
+    def wished(wish: Wish) -> NDArray[np.str_]:
+        cuts = cuts_for(found.promise, found.threshold, wish)
+        return verdicts(cuts, told, below, beneath=wish.beneath)
+
+    yield "chosen", 0.0, True, verdicts(found.cuts, told, below, beneath=found.wish.beneath)
+    for one in found.promise.missed:
+        yield "missed", one.share, one.cut is not None, wished(Wish(missed=one.share))
+    for one in found.promise.false_alarms:
+        yield "false_alarms", one.share, one.cut is not None, wished(Wish(false_alarms=one.share))
+    for share, cuts in zip(SENT, found.sending, strict=True):
+        yield "sent", share, True, verdicts(cuts, told, below, beneath=False)
+
+
+def _counts(y: NDArray[np.int64], said: NDArray[np.str_]) -> dict[str, int]:
+    failed = y == 1
+    counts = (
+        len(y),
+        failed.sum(),
+        (failed & (said == "pass")).sum(),
+        (~failed).sum(),
+        (~failed & (said == "fail")).sum(),
+        (said == "unsure").sum(),
+    )
+    return dict(zip(COUNTED, map(int, counts), strict=True))
+
+
+def summaries(verdicts: pd.DataFrame, counted: pd.DataFrame, split: str) -> dict[str, Any]:
+    """Return what metrics.json says of each model's probabilities and promises in one split."""
+    told = verdicts[(verdicts["split"] == split) & (verdicts["kind"] == "model")]
+    counts = counted[counted["split"] == split].groupby("entry", sort=True)
+    return {str(entry): _summary(told[told["entry"] == entry], rows) for entry, rows in counts}
+
+
+def _summary(verdicts: pd.DataFrame, counted: pd.DataFrame) -> dict[str, Any]:
+    failed = (verdicts["status"] == "fail").to_numpy(np.int64)
+    error = calibration_error(failed, verdicts["probability"].to_numpy(np.float64))
+    kinds = {str(kind): rates(rows).to_dict("records") for kind, rows in counted.groupby("kind", sort=True)}
+    return {"calibration_error": round(error, DIGITS), **kinds}
+
+
+def sent(promises: dict[str, Any]) -> pd.DataFrame:
+    """Return what DVC draws: a row a model and a share that is sent to a person."""
+    return pd.concat(
+        [pd.DataFrame(one["sent"]).assign(entry=entry) for entry, one in promises.items()], ignore_index=True
+    )[["entry", "unsure", "missed", "false_alarms"]]
+
+
+def rates(counted: pd.DataFrame) -> pd.DataFrame:
+    """Pool folds of one entry and kind: a row a share, with rates in place of counts.
+
+    ``share``; ``folds``, ``made`` (in how many it could be promised) and ``held`` (in how many of these
+    it held); ``missed`` of the fails, ``false_alarms`` of the passes and ``unsure`` of all cases.
+    """
+    wrong = counted["missed"] / counted["fails"]
+    if (counted["kind"] == "false_alarms").any():
+        wrong = counted["false_alarms"] / counted["passes"]
+    kept = counted["made"] & (wrong <= counted["share"])
+    shares = counted.assign(held=kept, folds=1).groupby("share", sort=True)
+    sums = shares[[*COUNTED, "folds", "made", "held"]].sum().reset_index()
+    parts = {"missed": "fails", "false_alarms": "passes", "unsure": "cases"}
+    found = {name: (sums[name] / sums[whole]).round(DIGITS) for name, whole in parts.items()}
+    return sums[["share", "folds", "made", "held"]].assign(**found)

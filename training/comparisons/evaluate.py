@@ -12,16 +12,22 @@ from numpy.typing import NDArray
 
 from data.parallel import Compute, side_by_side
 from data.tables.files import replacing, write_json
-from training.comparisons.decision import examples_of
+from training.comparisons.decision import GUARANTEES_FILE as PROMISES
+from training.comparisons.decision import (
+    HeldRows,
+    decision,
+    examples_of,
+    outcomes,
+    read_held,
+    sent,
+    summaries,
+)
 from training.comparisons.examples import Examples, FeatureTable, Part, parts, stratified
 from training.comparisons.family import Family
-from training.comparisons.few_labels import known_of
-from training.comparisons.out_of_fold import GUARANTEES_FILE as PROMISES
-from training.comparisons.out_of_fold import HeldRows, decision, outcomes, read_held, sent, summaries
+from training.comparisons.label_review import known_of
 from training.comparisons.train import Fit, tested
 from training.comparisons.tune import Classified
-from training.estimators.catalogue import CATALOGUE, STEADIEST
-from training.estimators.pipelines import pipeline
+from training.estimators.catalogue import CATALOGUE, STEADIEST, pipeline
 from training.evaluation.figures import of_verdicts
 from training.evaluation.metrics import entries
 from training.evaluation.search import read_tuned, require_parts
@@ -70,12 +76,6 @@ def steadiest(
     ----------
     failed : ndarray of bool, shape (n_rows,)
         The people's verdicts.
-    said : mapping
-        By model, on the same rows.
-    groups : ndarray of shape (n_rows,)
-    order : sequence of str
-        The steadiest first; models that it lacks come last, as they stand in `said`.
-    seed : int
     """
     names = sorted(said, key=lambda name: order.index(name) if name in order else len(order))
     once = np.ones(len(failed))
@@ -128,11 +128,8 @@ class _Curves:
 def curves(examples: Examples, folds: list[Part], seed: int, compute: Compute) -> pd.DataFrame:
     """Compute the accuracy curves on `folds`, with the configurations of seed 000, section 6.7.
 
-    Returns
-    -------
-    DataFrame
-        ``curve`` ("knn-uniform", "knn-distance", "random-forest", "extra-trees"), ``parameter`` (neighbours,
-        or trees), ``fold``, ``accuracy``.
+    ``curve`` ("knn-uniform", "knn-distance", "random-forest", "extra-trees"), ``parameter`` (neighbours,
+    or trees), ``fold``, ``accuracy``.
     """
     tasks = [
         _Curves(examples.rows(part.train).sample(LARGEST, seed), examples.rows(part.test), number, seed)

@@ -13,7 +13,7 @@ from data.comparisons.params import Evaluate
 from data.errors import InputError
 from data.tables.files import digest_of
 from features.comparisons.vectors import DIRECTIONS, EVIDENCE
-from training.estimators.preparation import Guide
+from training.estimators.answering import Guide
 
 KEYS = {"comparison_id": "str", "fold_group": "str", "status": "str"}
 
@@ -109,13 +109,7 @@ class FeatureTable:
 
     @classmethod
     def read(cls, path: Path, columns: tuple[str, ...]) -> FeatureTable:
-        """Read the table.
-
-        Raises
-        ------
-        InputError
-            If the file is missing, lacks a column, or holds other labels than pass and fail.
-        """
+        """Read the table."""
         if not path.is_file():
             raise InputError("no such file; run featurize first", file=path)
         frame = pd.read_parquet(path)
@@ -187,13 +181,7 @@ def parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
 
 
 def stratified(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
-    """Divide at random, with the same share of fails in every fold (seed 000, section 6.6.1).
-
-    Raises
-    ------
-    InputError
-        If there are fewer passes or fails than folds.
-    """
+    """Divide at random, with the same share of fails in every fold (seed 000, section 6.6.1)."""
     from sklearn.model_selection import RepeatedStratifiedKFold
 
     fewest = int(np.bincount(examples.y, minlength=2).min())
@@ -210,25 +198,13 @@ def stratified(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
 
 
 def grouped(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
-    """Divide so that no group is in training and test at once.
-
-    Raises
-    ------
-    InputError
-        If fails or passes come from fewer groups than there are folds.
-    """
+    """Divide so that no group is in training and test at once."""
     folds = group_folds(examples, how.grouped_folds, seed, "grouped split")
     return [Part("grouped", train, test, fold=number) for number, (train, test) in enumerate(folds)]
 
 
 def group_folds(examples: Examples, folds: int, seed: int, place: str) -> list[tuple[Rows, Rows]]:
-    """Return training and test rows of `folds` folds of whole groups, each with passes and fails.
-
-    Raises
-    ------
-    InputError
-        If fails or passes come from too few groups.
-    """
+    """Return training and test rows of `folds` folds of whole groups, each with passes and fails."""
     from sklearn.model_selection import StratifiedGroupKFold
 
     for label, word in ((1, "fails"), (0, "passes")):

@@ -15,7 +15,7 @@ from data.comparisons.params import Comparisons
 from data.comparisons.sides import Floats, Samples, Sides
 from data.params import Params, load
 from data.paths import Places
-from features.comparisons.ranks import Moments, flat, moments, rank_test, welch_t
+from features.comparisons.summaries import Moments, flat, moments, rank_test, welch_t
 
 if TYPE_CHECKING:
     import pandas as pd

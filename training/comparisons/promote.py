@@ -22,12 +22,11 @@ from training.comparisons.behavioural_checks import broken, rules
 from training.comparisons.decision import decided, read_changes
 from training.comparisons.examples import FeatureTable
 from training.comparisons.family import Family
-from training.comparisons.nearest_examples import FILE as EXAMPLES
+from training.comparisons.stored import FILE as EXAMPLES
 from training.comparisons.stored import Card, ReadyModel, TrainedModel
 from training.comparisons.tune import Classified
-from training.estimators.catalogue import CATALOGUE
+from training.estimators.catalogue import CATALOGUE, fail_probability
 from training.estimators.compiled_pipeline import FILE as FROZEN
-from training.estimators.pipelines import fail_probability
 from training.evaluation.figures import show, verdict_figures
 from training.evaluation.metrics import as_dict, ranked, scores_of
 from training.evaluation.paired_bootstrap import Unseen, by_entry, paired_difference
@@ -112,11 +111,6 @@ def champion_verdicts(
     """Return which comparisons of `frame` the champion fails, without letting it judge what it learned from.
 
     Its verdicts are its own out-of-fold ones for comparisons that it was trained on, direct ones for others.
-
-    Raises
-    ------
-    InputError
-        If a feature of the champion is no longer computed.
     """
     model, stored = ReadyModel.read(directory), pd.read_parquet(directory / "extra_files" / VERDICTS)
     missing = [name for name in model.card.features if name not in frame.columns]
@@ -132,16 +126,7 @@ def champion_verdicts(
 def track(outs: Outs, tags: dict[str, str]) -> Tracked:
     """Log every model of the last run of the pipeline that MLflow lacks, and the best one in any case.
 
-    Parameters
-    ----------
-    outs : Outs
-    tags : dict of str to str
-        ``evidence`` is the digest of what the pipeline wrote; runs bear it as a tag.
-
-    Returns
-    -------
-    Tracked
-        The best one.
+    The best one.
     """
     family, best = outs.family, outs.metrics["champion"]
     book = Logbook(family.name, outs.metrics["data"], family.features, tags["evidence"])

@@ -12,30 +12,21 @@ from numpy.typing import NDArray
 
 from data.parallel import side_by_side
 from data.tables.specs import read_table
-from training.comparisons.decision import examples_of
+from training.comparisons.decision import HeldRows, decision, examples_of, read_held
 from training.comparisons.examples import Examples, FeatureTable
 from training.comparisons.family import Family
-from training.comparisons.few_labels import known_of
-from training.comparisons.nearest_examples import Precedents
-from training.comparisons.out_of_fold import HeldRows, decision, read_held
-from training.comparisons.stored import Card, ReadyModel, TrainedModel
+from training.comparisons.label_review import known_of
+from training.comparisons.stored import Card, Precedents, ReadyModel, TrainedModel
 from training.comparisons.tune import Classified
-from training.estimators.catalogue import CATALOGUE
+from training.estimators.answering import Guide
+from training.estimators.catalogue import CATALOGUE, answering, fail_probability, pipeline
 from training.estimators.out_of_distribution import Familiar, warned
-from training.estimators.pipelines import answering, fail_probability, pipeline
-from training.estimators.preparation import Guide
 from training.evaluation.search import read_tuned
 from training.registry.stored import of_features
 
 
 def read_run_spread(path: Path) -> float:
-    """Return what two runs of a build differ by where no versions tell; see `features.comparisons.runs`.
-
-    Raises
-    ------
-    InputError
-        If the file is missing.
-    """
+    """Return the deviation between runs of one build, as a share, for comparisons without versions."""
     return float(read_table(path, {"spread": "float64"})["spread"].iloc[0])
 
 
@@ -49,19 +40,7 @@ _WHO = ("annotator", "labelled_by")
 
 
 def remember(model: TrainedModel, table: FeatureTable, seen: Examples, labels: Path, directory: Path) -> None:
-    """Write examples beside the model of `directory`.
-
-    Parameters
-    ----------
-    model : TrainedModel
-    table : FeatureTable
-        What it learned from.
-    seen : Examples
-        All that comparisons of `table` may look like.
-    labels : Path
-        The table of labels, for who gave them.
-    directory : Path
-    """
+    """Write examples beside the model of `directory`."""
     ready, examples = ReadyModel.of(model), table.examples
     chosen = _chosen(ready, examples.x, examples.y)
     named = table.frame.iloc[chosen].merge(

@@ -15,22 +15,22 @@ from numpy.typing import NDArray
 from data.comparisons.params import Tune
 from data.parallel import side_by_side
 from data.tables.files import digest_of
-from training.comparisons import few_labels
-from training.comparisons.decision import examples_of
+from training.comparisons import label_review
+from training.comparisons.decision import examples_of, write_held
 from training.comparisons.examples import Examples, FeatureTable, group_folds, parts
 from training.comparisons.family import Family
-from training.comparisons.few_labels import Learnable, digest_beside, known_of
-from training.comparisons.out_of_fold import write_held
-from training.estimators import catalogue, one_sided_neighbours, pipelines, preparation, signed_logistic
-from training.estimators.catalogue import CATALOGUE, suggested
-from training.estimators.pipelines import (
+from training.comparisons.label_review import Learnable, digest_beside, known_of
+from training.estimators import catalogue, one_sided_neighbours, preparation, signed_logistic
+from training.estimators.answering import Guide
+from training.estimators.catalogue import (
+    CATALOGUE,
     InfeasibleError,
     fail_probability,
     pipeline,
     space_of,
     strict_pipeline,
+    suggested,
 )
-from training.estimators.preparation import Guide
 from training.evaluation import search as evaluation_search
 from training.evaluation import thresholds
 from training.evaluation.search import (
@@ -67,8 +67,6 @@ class SearchTask:
         Their names.
     examples : Examples
         The part's training rows.
-    how : Tune
-    seed : int
     log : TrialLog or None
         Where finished trials are kept, so that an interrupted search goes on; in memory if None.
     guide : Guide or None
@@ -111,11 +109,6 @@ def search(task: SearchTask) -> Found[Classified]:
     comes from inner out-of-fold probabilities on all training rows. The result depends on the task alone:
     each trial has its own sampler, seeded by the trial's number, so that an interrupted search goes on as
     if it had not been.
-
-    Raises
-    ------
-    InputError
-        If fails or passes come from too few groups for the inner folds.
     """
     from optuna.pruners import MedianPruner
 
@@ -151,7 +144,7 @@ def _beside(task: SearchTask, params: dict[str, Any]) -> float:
     def fitting(rows: Examples) -> Any:
         return pipeline(model, params, rows.y, task.seed, task.guide).fit(rows.x, rows.y)
 
-    return few_labels.threshold(known, fitting(known.learnt), fitting, task.seed)
+    return label_review.threshold(known, fitting(known.learnt), fitting, task.seed)
 
 
 @dataclass(frozen=True)
@@ -197,10 +190,7 @@ def _value(trial: Trial, task: SearchTask, known: Examples, folds: list[InnerFol
     looks at the whole ranking. The first alone moves in steps of half a fail's share and is easily lucky;
     the second steadies it and rewards models whose surest fails are fails.
 
-    Returns
-    -------
-    float or None
-        None if the trial is pruned.
+    None if the trial is pruned.
     """
     model = CATALOGUE[task.model]
     params = {**suggested(space_of(model), trial), **model.in_search}
@@ -231,7 +221,7 @@ def log_of(directory: Path, features_digest: str, columns: tuple[str, ...], task
     modules = (
         catalogue,
         catalogue,
-        pipelines,
+        catalogue,
         preparation,
         one_sided_neighbours,
         signed_logistic,
@@ -273,13 +263,7 @@ def _row(task: SearchTask, trial: Any) -> TrialRow:
 
 
 def tasks_of(family: Family, table: FeatureTable) -> list[SearchTask]:
-    """Return one search per part and model.
-
-    Raises
-    ------
-    InputError
-        If params.yaml names an unknown model, or there are too few fails or operations for the folds.
-    """
+    """Return one search per part and model."""
     how, seed, examples = family.section.tune, family.params.seed, examples_of(family, table)
     require_known(how.models, CATALOGUE, f"{family.name}.tune")
     beside = known_of(family.features, table, examples, unlabelled=how.unlabelled == "pass")

@@ -13,8 +13,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from training.estimators.answering import Floats, Unit
-from training.estimators.preparation import Preparation
+from training.estimators.answering import Floats, Preparation, Unit
 
 Single = NDArray[np.float32]
 Whole = NDArray[np.intp]
@@ -205,12 +204,7 @@ def _shapley(passes: Floats, shares: Floats, player: int) -> Floats:
 
 @dataclass(frozen=True)
 class Boosted(Preparation):
-    """XGBoost's own trees.
-
-    Attributes
-    ----------
-    booster : Booster
-    """
+    """XGBoost's own trees."""
 
     booster: Any
 

@@ -19,10 +19,8 @@ from data.errors import InputError
 from data.tables import arrays
 from data.tables.arrays import ArraySpec
 from data.tables.files import digest_of, replacing
-from training.estimators.answering import Floats, Unit
-from training.estimators.one_sided_neighbours import NearVotes
-from training.estimators.preparation import SPECS as PREPARATION
-from training.estimators.preparation import Preparation
+from training.estimators.answering import SPECS as PREPARATION
+from training.estimators.answering import Floats, Preparation, Unit
 
 Single = NDArray[np.float32]
 Whole = NDArray[np.intp]
@@ -30,6 +28,10 @@ Whole = NDArray[np.intp]
 LEAF = -1
 #: Rows that walk through the trees at once, so that what they look at stays in the cache.
 _ROWS = 512
+#: Rows whose distances from all points are computed at once, so that these stay in the cache.
+_NEAR_ROWS = 256
+#: Added to every distance, in standard deviations: none is zero.
+_NEAREST = 0.05
 SPECS = {
     "roots": ArraySpec("i", ("trees",)),
     "feature": ArraySpec("i", ("nodes",)),
@@ -259,6 +261,61 @@ class Trees(Forest, Preparation):
 
 
 @dataclass(frozen=True)
+class NearVotes:
+    """The points that vote; see `training.estimators.one_sided_neighbours.OneSidedNeighbours`."""
+
+    axes: Floats
+    points: Floats
+    fails: NDArray[np.bool_]
+    k: int
+    p: int
+    weighted: bool
+
+    def share(self, x: Floats) -> Floats:
+        """Return the share of ``fail`` in the density of both, shape (n_rows,)."""
+        from scipy.special import expit
+
+        own = (x @ self.axes).astype(np.float32)
+        passes, fails = (
+            np.ascontiguousarray(self.points[one].T, np.float32) for one in (~self.fails, self.fails)
+        )
+        found = np.empty(len(own))
+        for start in range(0, len(own), _NEAR_ROWS):
+            part = own[start : start + _NEAR_ROWS]
+            # a pass is far where the row is worse than it, a fail where the row is better
+            found[start : start + _NEAR_ROWS] = self._odds(
+                self._far(passes, part, 1), self._far(fails, part, -1)
+            )
+        return np.asarray(expit(found))
+
+    def _far(self, points: Single, rows: Single, sign: int) -> Single:
+        """Return how far each row is from each point, shape (n_rows, n_points)."""
+        total = np.zeros((len(rows), points.shape[1]), np.float32)
+        for axis, places in enumerate(points):
+            apart = sign * (places - rows[:, axis, None])
+            np.maximum(apart, 0.0, out=apart)
+            total += apart * apart if self.p != 1 else apart
+        return np.sqrt(total, out=total) if self.p != 1 else total
+
+    def _odds(self, passes: Single, fails: Single) -> Floats:
+        """Compare how dense fails and passes are, as log-odds: by the `k` nearest of each.
+
+        The density of a class is its inverse distance to the power of the axes that there are (Loftsgaarden,
+        Quesenberry, A nonparametric estimate of a multivariate density function, 1965).
+        """
+        near = [self._middle(np.partition(one, self._last(one), axis=1)) for one in (passes, fails)]
+        return np.asarray(self.axes.shape[1] * (np.log(near[0]) - np.log(near[1])), np.float64)
+
+    def _last(self, distance: Single) -> int:
+        return min(self.k, distance.shape[1]) - 1
+
+    def _middle(self, distance: Single) -> Single:
+        """Return the mean distance of the nearest; where they are weighed by it, the harmonic one."""
+        near = distance[:, : self._last(distance) + 1] + np.float32(_NEAREST)
+        return np.asarray(1 / (1 / near).mean(axis=1) if self.weighted else near.mean(axis=1))
+
+
+@dataclass(frozen=True)
 class Neighbours(Preparation):
     """One-sided nearest neighbours; see `training.estimators.one_sided_neighbours.OneSidedNeighbours`.
 
@@ -340,7 +397,7 @@ def freeze(pipeline: Any) -> Frozen | None:
     Parameters
     ----------
     pipeline : Pipeline
-        As `training.estimators.pipelines` builds it: imputer, scaler, perhaps a sampler, classifier of two
+        As `training.estimators.catalogue` builds it: imputer, scaler, perhaps a sampler, classifier of two
         classes.
 
     Returns

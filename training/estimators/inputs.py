@@ -44,14 +44,7 @@ class Labelled:
 def labelled(
     estimator: BaseEstimator, x: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
 ) -> Labelled:
-    """Check what ``fit`` was given, and note the features' names and number on `estimator`.
-
-    Raises
-    ------
-    ValueError
-        If a value is NaN or infinite (one line that says where), shapes differ, weights are negative or all
-        zero, or fewer than two classes carry weight.
-    """
+    """Check what ``fit`` was given, and note the features' names and number on `estimator`."""
     rows, target = validate_data(estimator, x, y, dtype=[np.float64, np.float32], ensure_all_finite=False)
     check_classification_targets(target)
     _refuse_gaps(estimator, rows)
@@ -81,13 +74,7 @@ def _weights(sample_weight: ArrayLike, n_rows: int) -> Floats:
 
 
 def unlabelled(estimator: BaseEstimator, x: ArrayLike) -> Floats:
-    """Check what a fitted `estimator` is asked about.
-
-    Raises
-    ------
-    ValueError
-        If it has other features than at the fit, or a value is NaN or infinite.
-    """
+    """Check what a fitted `estimator` is asked about."""
     rows = validate_data(estimator, x, dtype=[np.float64, np.float32], ensure_all_finite=False, reset=False)
     _refuse_gaps(estimator, rows)
     return np.asarray(rows)

@@ -25,7 +25,6 @@ class SignedLogistic(ClassifierMixin, BaseEstimator):
         As of ``sklearn.linear_model.LogisticRegression``: the inverse of the penalty's weight.
     directions : tuple of int
         By column: -1 or 1 is the sign that its coefficient must not leave, 0 leaves it free.
-    class_weight : dict or None
 
     Attributes
     ----------

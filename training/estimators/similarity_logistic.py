@@ -300,13 +300,6 @@ def direct(pairs: Pairs, start: Floats, tol: float, max_iter: int) -> Climb:
 def start_of(pairs: Pairs, most: int) -> Floats:
     """Return where a few EM iterations from a few directions and sizes lead; see `SimilarityLogistic`.
 
-    Parameters
-    ----------
-    pairs : Pairs
-        About `SOUGHT` of them are looked at.
-    most : int
-        How many starts are compared; 1: that of the highest likelihood is taken as it is.
-
     Returns
     -------
     ndarray of shape (n_weights,)
@@ -398,7 +391,6 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
     intercept_ : ndarray of shape (1,)
     n_own_, n_shared_ : int
         Columns of one side, and of both.
-    n_iter_ : int
     log_likelihoods_ : ndarray of shape (n_iter_ + 1,)
         Penalised, before the first and after every iteration; never falls under ``"em"``.
     n_features_in_, feature_names_in_

@@ -26,15 +26,12 @@ _AT_ONCE = 1 << 16
 
 
 def frequency_cuts(rows: Labelled, levels: int) -> Floats:
-    """Cut every feature into `levels` of the same frequency.
+    """Cut every feature into `levels` of the same frequency, shape (n_features, levels - 1).
 
     A feature of no more than `levels` distinct values keeps them all.
 
-    Returns
-    -------
-    ndarray of shape (n_features, levels - 1)
-        Ascending, infinite where a feature has fewer levels. A value belongs to the level of as many cuts as
-        lie below it.
+    Ascending, infinite where a feature has fewer levels. A value belongs to the level of as many cuts as
+    lie below it.
     """
     weights = None if rows.weights is None else rows.weights[:, None]
     total = float(rows.weighed().sum())
@@ -63,10 +60,11 @@ def class_cuts(rows: Labelled) -> Floats:
     of 64 cells in which every class has the same total weight, so that a rare class is resolved as finely as
     a frequent one. A feature that tells nothing of the class keeps one level.
 
+    As from `frequency_cuts`.
+
     Returns
     -------
     ndarray of shape (n_features, n_cuts)
-        As from `frequency_cuts`.
     """
     n_classes = len(rows.classes)
     weights = np.zeros((len(rows.y), n_classes))
@@ -102,7 +100,6 @@ def _bounds(column: Floats, weights: Floats | None) -> tuple[Floats, Floats]:
 
     Parameters
     ----------
-    column : ndarray of shape (n_rows,)
     weights : ndarray of shape (n_rows, n_kinds) or None
         None: one each.
 

@@ -62,14 +62,7 @@ def predicted(predictions: pd.DataFrame) -> pd.DataFrame:
 
 
 def coverage(predictions: pd.DataFrame) -> pd.DataFrame:
-    """Return the share of the ``cases`` that intervals held, ``covered``, by the share that was ``wanted``.
-
-    Parameters
-    ----------
-    predictions : DataFrame
-        ``unit, fold, measured, predicted``. The intervals of a fold of a unit are as wide as its other folds
-        say, on the scale of logarithms.
-    """
+    """Return the empirical coverage of intervals: ``wanted``, ``covered`` and the number of ``cases``."""
     misses = np.log(predictions["measured"] / predictions["predicted"]).abs()
     inside = [part for _, own in misses.groupby(predictions["unit"]) for part in _held(own, predictions)]
     held = np.concatenate(inside)
@@ -197,15 +190,7 @@ def show(metrics: dict[str, Any], outcome: str, split: str = "grouped", cases: s
 
 
 def opponents(metrics: dict[str, Any], split: str = "grouped", cases: str = "comparisons") -> Table:
-    """Make the table of one split from the content of metrics.json; best first.
-
-    Parameters
-    ----------
-    metrics : dict
-    split : str
-    cases : str
-        What is judged: their number stands in ``data`` under this name.
-    """
+    """Make the table of one split from the content of metrics.json; best first."""
     from rich.table import Table
 
     content, data = metrics["splits"][split], metrics["data"]
@@ -308,7 +293,6 @@ def predicted_measured(rows: pd.DataFrame, tolerance: float, title: str, unit: s
         With ``measured`` and ``predicted``, both positive.
     tolerance : float
         Of the measured value.
-    title, unit : str
     """
     figure = _figure()
     axes = figure.subplots()

@@ -173,8 +173,6 @@ class TrialRow:
 
     Attributes
     ----------
-    part, model : str
-    trial : int
     state : {"complete", "pruned", "fail"}
     value : float or None
         None unless it is complete.
@@ -199,9 +197,6 @@ class Found(Generic[T]):
 
     Attributes
     ----------
-    part, model : str
-    tuned : Tuned
-    trials : list of TrialRow
     held : ndarray of shape (n_training_rows,) or None
         What inner folds' models said of the training rows that they had not seen.
     """
@@ -268,8 +263,6 @@ class Search:
 
     Attributes
     ----------
-    direction : "maximize" or "minimize"
-    trials : int
     first : sequence of mapping
         Parameters that the first trials try.
     sampler : callable

@@ -28,7 +28,7 @@ def _unseen() -> UnseenSupply:
 
 
 _TRUSTED = (
-    "training.evaluation.risk_guarantee.Promised",
+    "training.evaluation.thresholds.Promised",
     "features.matrices.forms.Known",
     "features.matrices.projection.Projection",
     "training.matrices.engine.engine.FittedEngine",

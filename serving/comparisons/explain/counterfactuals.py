@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from data.comparisons.sides import Floats, Ints, Samples, Sides
 from features.comparisons.prepared import Asked
-from features.comparisons.ranks import flat
+from features.comparisons.summaries import flat
 
 #: Answers to scaled comparisons.
 Decide = Callable[[Sides], NDArray[np.str_]]

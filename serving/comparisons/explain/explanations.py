@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from features.comparisons.prepared import Asked
 from serving.comparisons.explain.counterfactuals import Decide, flips
+from serving.comparisons.explain.explanations import NearestLabelled, Precedent
 from serving.comparisons.explain.features import FACTS, Fact, described, lacking, meaning, percent, shown
 from serving.comparisons.explain.sentences import (
     Direction,
@@ -23,7 +24,7 @@ from serving.comparisons.explain.sentences import (
     measured,
     sentences,
 )
-from training.comparisons.nearest_examples import Precedents
+from training.comparisons.stored import Precedents
 
 #: The features that are told of two comparisons side by side, in a word.
 _COMPARED = {

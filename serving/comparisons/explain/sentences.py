@@ -16,8 +16,7 @@ from data.comparisons.pair import counted
 from data.comparisons.sides import Floats, Ints, Samples, Sides
 from data.comparisons.units import Unit, is_told
 from features.comparisons.prepared import Asked
-from features.comparisons.ranks import rank_test
-from features.comparisons.summaries import oriented, superiority
+from features.comparisons.summaries import oriented, rank_test, superiority
 from serving.comparisons.explain.features import Fact, percent
 
 #: The interquartile range of a normal distribution in standard deviations.

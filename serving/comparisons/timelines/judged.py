@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data.comparisons import validity
-from data.comparisons.posted import NamedSides
-from data.comparisons.sides import Floats, Ints, Samples, Sides, five_numbers
+from data.comparisons.sides import Floats, Ints, NamedSides, Samples, Sides, five_numbers
 from data.comparisons.timelines.selection import MeasuredOperation, MeasuredVersions
 from features.comparisons.lasting_changes import Shift
 from features.comparisons.prepared import Asked

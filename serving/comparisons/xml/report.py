@@ -28,7 +28,7 @@ from data.comparisons.sides import Samples, Sides
 from data.comparisons.tables import FIVE_NUMBERS, LABEL_STATUSES, OPERATION, ComparisonTables
 from data.comparisons.units import UNKNOWN
 from data.errors import visible_xml
-from features.comparisons.siblings import siblings_worse
+from features.comparisons.history import siblings_worse
 from serving.comparisons import render
 from serving.comparisons.judge import Judgement
 

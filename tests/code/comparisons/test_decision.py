@@ -18,14 +18,12 @@ from serving.models import Served
 from serving.reports.verdict_lines import as_markdown, as_plain
 from tests.code.comparisons.test_judging import asked, rows, served  # noqa: F401 - a fixture
 from tests.families import feature_table, small_family
-from training.comparisons.decision import below_floor, decided, read_changes
+from training.comparisons.decision import below_floor, decided, read_changes, write_held
 from training.comparisons.evaluate import out_of_fold
 from training.comparisons.examples import FeatureTable, parts
-from training.comparisons.out_of_fold import write_held
 from training.comparisons.stored import Card, TrainedModel
 from training.comparisons.tune import Classified
-from training.estimators.catalogue import CATALOGUE
-from training.estimators.pipelines import answering, pipeline
+from training.estimators.catalogue import CATALOGUE, answering, pipeline
 
 
 def judged(served, *configurations, floor=None):  # noqa: F811 - a fixture's name

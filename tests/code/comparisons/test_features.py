@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from data.comparisons.tables import ComparisonTables
 from features.comparisons import vectors as computed
 from features.comparisons.featurize import featurize, parted
-from features.comparisons.history import HISTORY
-from features.comparisons.siblings import SIBLINGS
+from features.comparisons.history import HISTORY, SIBLINGS
 from features.comparisons.vectors import (
     EXTENDED_FEATURES,
     FEATURES,

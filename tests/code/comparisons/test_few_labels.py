@@ -9,8 +9,15 @@ from serving.cli import run
 from tests.code.comparisons.test_judging import asked, rows
 from tests.families import COLUMNS, feature_table, small_family
 from training.comparisons.examples import Examples, FeatureTable
-from training.comparisons.few_labels import Learnable, known_of, learned
-from training.comparisons.label_review import ONE_AT_RANDOM, UNLABELLED, Pool, next_to_label
+from training.comparisons.label_review import (
+    ONE_AT_RANDOM,
+    UNLABELLED,
+    Learnable,
+    Pool,
+    known_of,
+    learned,
+    next_to_label,
+)
 from training.comparisons.stored import TrainedModel
 from training.comparisons.train import train
 from training.comparisons.tune import tasks_of, tune

@@ -17,8 +17,7 @@ from serving.comparisons.model import load
 from serving.models import ModelRef, Served
 from tests.code.comparisons.sides_by_hand import sides_of
 from training.comparisons.stored import Card, ReadyModel, TrainedModel
-from training.estimators.catalogue import CATALOGUE
-from training.estimators.pipelines import answering, pipeline
+from training.estimators.catalogue import CATALOGUE, answering, pipeline
 
 numbers = st.lists(st.lists(st.floats(50.0, 200.0), min_size=1, max_size=3), max_size=12)
 sides = st.tuples(numbers.filter(bool), numbers.filter(bool), numbers)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import mannwhitneyu, norm, ttest_ind
 
-from features.comparisons.ranks import moments, rank_test, welch_t
+from features.comparisons.summaries import moments, rank_test, welch_t
 from tests.code.comparisons.sides_by_hand import samples
 
 tied = st.lists(st.integers(1, 6).map(float), min_size=1, max_size=9)

@@ -23,8 +23,7 @@ from serving.matrices.schemas import MatricesRequest
 from serving.models import ModelRef, Served
 from tests.repeated_keys import objects_of, with_repeated_key
 from training.comparisons.stored import Card, ReadyModel, TrainedModel
-from training.estimators.catalogue import CATALOGUE
-from training.estimators.pipelines import answering, pipeline
+from training.estimators.catalogue import CATALOGUE, answering, pipeline
 
 usual = st.floats(90.0, 110.0)
 odd = st.sampled_from([100, 100.0, 100.5, 0, -0.0, -1.0, 450.0, 1e-300, 1.7e308, 5e-324, 2**70])

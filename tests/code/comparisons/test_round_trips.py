@@ -22,7 +22,7 @@ from data.comparisons.sides import Sides
 from data.comparisons.stages import import_tables
 from data.comparisons.tables import FIVE_NUMBERS, OPERATION, ComparisonTables
 from data.tables.problems import Problems
-from features.comparisons.siblings import siblings_worse
+from features.comparisons.history import siblings_worse
 from features.comparisons.vectors import columns
 from serving.comparisons.body import answer_json, answer_xml, judged_json
 from serving.comparisons.judge import judge

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from features.comparisons.segments import NEAR, SHORTEST, Courses, step_near, without_spikes
+from features.comparisons.lasting_changes import NEAR, SHORTEST, Courses, step_near, without_spikes
 
 PENALTY = 4.0
 

@@ -5,7 +5,7 @@ import pytest
 
 from data.comparisons.sides import Sides
 from data.comparisons.tables import ComparisonTables
-from features.comparisons.siblings import sibling_features
+from features.comparisons.history import sibling_features
 
 VERSIONS = [f"v{number}" for number in range(20)]
 AT = 10

@@ -11,14 +11,18 @@ from tests.families import feature_table, interrupted, params, small_family
 from training.comparisons.examples import Examples, FeatureTable, grouped, parts
 from training.comparisons.stored import Card, TrainedModel
 from training.comparisons.tune import SearchTask, log_of, search, tasks_of
-from training.estimators.catalogue import CATALOGUE, OneOf, Real, Where, suggested
-from training.estimators.pipelines import (
+from training.estimators.catalogue import (
+    CATALOGUE,
     ClassCounts,
     InfeasibleError,
+    OneOf,
+    Real,
+    Where,
     answering,
     fail_probability,
     pipeline,
     space_of,
+    suggested,
 )
 from training.evaluation.figures import opponents
 from training.evaluation.metrics import best_model, precision_by_recall, scores, summary

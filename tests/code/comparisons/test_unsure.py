@@ -22,8 +22,7 @@ from serving.reports.verdict_lines import as_junit, as_markdown
 from tests.code.comparisons.test_judging import asked, rows, served  # noqa: F401 - a fixture
 from training.comparisons.stored import Card
 from training.evaluation.calibration import CalibrationMap
-from training.evaluation.risk_guarantee import Promise, Promised
-from training.evaluation.thresholds import Cuts, Wish
+from training.evaluation.thresholds import Cuts, Promise, Promised, Wish
 
 PROMISE = Promise(
     0.9,

@@ -3,8 +3,7 @@ import pytest
 
 from tests.families import COLUMNS, feature_table
 from training.comparisons.examples import Examples
-from training.estimators.catalogue import CATALOGUE
-from training.estimators.pipelines import fail_probability, pipeline
+from training.estimators.catalogue import CATALOGUE, fail_probability, pipeline
 from training.evaluation.thresholds import best_cut
 
 

@@ -16,8 +16,7 @@ from training.comparisons.behavioural_checks import Case, broken, rules, sides_o
 from training.comparisons.examples import FeatureTable
 from training.comparisons.promote import refused
 from training.comparisons.stored import Card, ReadyModel, TrainedModel
-from training.estimators.catalogue import CATALOGUE
-from training.estimators.pipelines import answering, fail_probability, pipeline
+from training.estimators.catalogue import CATALOGUE, answering, fail_probability, pipeline
 from training.evaluation.thresholds import best_cut
 
 MEASURED = Path(__file__).parents[3] / "data" / "raw" / "measured"

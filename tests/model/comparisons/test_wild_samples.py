@@ -6,8 +6,7 @@ import pytest
 from features.comparisons.prepared import Asked
 from features.comparisons.vectors import vectors
 from tests.code.comparisons.sides_by_hand import sides_of
-from training.estimators.catalogue import CATALOGUE
-from training.estimators.pipelines import fail_probability, pipeline
+from training.estimators.catalogue import CATALOGUE, fail_probability, pipeline
 
 DRAWS = 20
 

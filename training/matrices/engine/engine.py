@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.matrices.tables import SIDES, MatrixTables
-from features.matrices.forms import ABOUT, FORMS, Known, Rows, summarised
+from features.matrices.forms import ABOUT, FORMS, Known, Removal, Rows, summarised
 from features.matrices.projection import Projection
-from features.matrices.removal import Removal
 from training.estimators.answering import model_answering, require_finite
 from training.matrices.engine.grouping import ALL, Grouping
 from training.matrices.engine.judges import FALLBACK, Alarms, Cases, Judges

@@ -16,7 +16,7 @@ from features.matrices.forms import Rows
 from features.matrices.projection import Projection
 from training.estimators.catalogue import ClassWeights, Model, Params
 from training.estimators.growing import grown
-from training.evaluation.risk_guarantee import Promised, Scored, kept
+from training.evaluation.thresholds import Promised, Scored, kept
 from training.matrices.engine.models import log_odds
 
 Floats = NDArray[np.float64]

@@ -11,9 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from training.estimators.catalogue import Model, suggested
-from training.evaluation.risk_guarantee import Promised
 from training.evaluation.search import Search, drawn
-from training.evaluation.thresholds import best_cut
+from training.evaluation.thresholds import Promised, best_cut
 from training.matrices.engine.judges import SAMPLERS, Alarms, Cases, Judges
 from training.matrices.engine.shape import NONE, Caused
 

@@ -21,7 +21,7 @@ from training.matrices.schemes import Cell
 from training.registry.stored import CARD, MODEL, StoredCard, loaded, store
 
 if TYPE_CHECKING:
-    from training.evaluation.risk_guarantee import Promised
+    from training.evaluation.thresholds import Promised
     from training.matrices.engine.engine import FittedEngine
     from training.matrices.engine.judges import Alarms
     from training.matrices.engine.validity_tree import ValidityTree
