@@ -12,6 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -145,6 +148,8 @@ ENVIRONMENT = {"PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONHASHSEED": "
 LIMIT = 60.0
 #: How much of every processor a heavy program takes.
 HEAVY = (0.5, 0.7, 0.9)
+#: A run that is to be killed is not made again with an earlier moment than that, in seconds.
+EARLIEST = 1e-3
 
 
 @dataclass(frozen=True)
@@ -258,6 +263,9 @@ class Bench:
             self._counted = looks[-1].group
             perf = _totals(counting) if counting is not None else {}
             done, begin, end = Progress.read(started.progress)
+            if order.invalid == KILLED and done >= order.work.transactions and order.moment > EARLIEST:
+                # it was quicker than its calibration, and nothing was left to be killed
+                return self.run(replace(order, moment=order.moment / 2))
             metrics = rates(looks, perf, done)
             foreign = 0.0 if order.invalid else _foreign(metrics)
             return Outcome((end or started.seen) - begin, done, metrics, round(foreign, 4))

@@ -33,7 +33,7 @@ KNOBS = {
     },
     "matrices": {
         "evaluate": {
-            "trials": 1, "components": 10, "models": ["decision-tree"], "folds": 2,
+            "trials": 1, "components": 10, "models": ["decision-tree"], "folds": 2, "cause_folds": 2,
             "curve_folds": 2,
         },
         "promote": {"resamples": 100},

@@ -102,6 +102,11 @@ def test_a_run_does_what_was_ordered_and_counts_it(sort):
 
 
 @needs_perf
+def test_a_run_that_ends_before_its_kill_is_made_again_and_killed_earlier(sort):
+    assert sort(invalid="killed", moment=30.0).transactions < 40
+
+
+@needs_perf
 @pytest.mark.parametrize(
     ("defect", "metric", "least"),
     [
