@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from data.comparisons.siblings import Versions
-from data.comparisons.sides import Floats, Ints, Samples, Siblings, Sides
+from data.comparisons.sides import Floats, Ints, Samples, Siblings, Sides, Versions
 from features.comparisons.outliers import far_runs
 from features.comparisons.summaries import (
     NOISE_FLOOR,

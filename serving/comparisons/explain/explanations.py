@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from features.comparisons.prepared import Asked
 from serving.comparisons.explain.counterfactuals import Decide, flips
-from serving.comparisons.explain.explanations import NearestLabelled, Precedent
 from serving.comparisons.explain.features import FACTS, Fact, described, lacking, meaning, percent, shown
 from serving.comparisons.explain.sentences import (
     Direction,
