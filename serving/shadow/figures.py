@@ -175,7 +175,7 @@ class ShadowReport:
 def figures_file() -> Path:
     """Return the file of the figures: beside the registry, or else in the project."""
     local = local_store()
-    return (project_root() if local is None else local.path.parent) / "shadow.db"
+    return (project_root() if local is None else local.parent) / "shadow.db"
 
 
 def record(path: Path, contenders: Contenders, found: OpinionCounts, *, replace: bool = False) -> None:
