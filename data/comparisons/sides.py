@@ -352,8 +352,10 @@ class NamedSides:
     @classmethod
     def of(cls, tables: ComparisonTables) -> NamedSides:
         """Name and gather the comparisons of `tables`."""
-        names = (tables.comparisons[name].tolist() for name in ("comparison_id", "benchmark", "operation"))
-        return cls(*names, Sides.of(tables), partial(units, tables))
+        identifiers, benchmarks, operations = (
+            tables.comparisons[name].tolist() for name in ("comparison_id", "benchmark", "operation")
+        )
+        return cls(identifiers, benchmarks, operations, Sides.of(tables), partial(units, tables))
 
 
 def stated_of(siblings_worse: Sequence[float | None]) -> Floats | None:

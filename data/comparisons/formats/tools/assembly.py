@@ -92,7 +92,8 @@ def _gathered(
     lists: dict[tuple[Any, ...], _KeptList] = {}
     moments: dict[str, str] = {}
     for one in measurements:
-        key = (one.operation, *one[_NAMES])
+        fields: tuple[Any, ...] = one
+        key = (one.operation, *fields[_NAMES])
         kept = lists.get(key)
         if kept is None:
             lists[key] = _KeptList(array("d", one.values), one.summary or {})
