@@ -41,19 +41,6 @@ class Reference(NamedTuple):
 
 
 @dataclass(frozen=True)
-class WithReference:
-    """The tables of a measurement, and a row per comparison and number of threads as `Reference`."""
-
-    tables: ComparisonTables
-    reference: pd.DataFrame
-
-    def write_reference(self, path: Path) -> None:
-        """Write the reference measurement as Parquet in one piece."""
-        with replacing(path) as temporary:
-            self.reference.to_parquet(temporary, index=False, compression="zstd")
-
-
-@dataclass(frozen=True)
 class Pairing:
     """A comparison of runs of an operation, by their orders, first and last.
 
@@ -85,8 +72,8 @@ class Pairing:
         return None if None in statuses else "pass"
 
 
-def tables(suite: Suite, journal: Journal[BuildRun]) -> WithReference:
-    """Return the tables of a measurement.
+def tables(suite: Suite, journal: Journal[BuildRun]) -> tuple[ComparisonTables, pd.DataFrame]:
+    """Return the tables of a measurement, and a row per comparison and threads as `Reference`.
 
     Unchanged runs have the orders of their passes; runs of changed builds come after all of them, so that
     none is history of a comparison. A changed build is compared with the last passes before it, the same
@@ -114,9 +101,13 @@ def tables(suite: Suite, journal: Journal[BuildRun]) -> WithReference:
         for one in pairings
         if one.status is not None
     ]
-    references = [row for pairing in pairings for row in _references(pairing)]
+    references = [
+        Reference(pairing.comparison_id, threads, one.share, one.low, one.high, one.pairs)
+        for pairing in pairings
+        for threads, one in pairing.slowdowns.items()
+    ]
     reference = pd.DataFrame(references, columns=[*Reference.__annotations__])
-    return WithReference(ComparisonTables.of_rows(results, comparisons, labels), reference)
+    return ComparisonTables.of_rows(results, comparisons, labels), reference
 
 
 def _orders(operation: SuiteOperation, suite: Suite, entries: Sequence[BuildRun]) -> dict[RunKey, int]:
@@ -221,11 +212,6 @@ def _comparison(pairing: Pairing, trials: Mapping[str, Trial]) -> dict[str, obje
     }
 
 
-def _references(pairing: Pairing) -> Iterator[Reference]:
-    for threads, one in pairing.slowdowns.items():
-        yield Reference(pairing.comparison_id, threads, one.share, one.low, one.high, one.pairs)
-
-
 #: Pairs of a reference between two looks at whether it is sure.
 MORE_PAIRS = 4
 
@@ -311,7 +297,8 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
         session.measure(
             [task for task in plan(suite) if not laboratory.lacks(task.variant)], laboratory.measure
         )
-    measured = tables(suite, session.journal)
-    measured.write_reference(directory / "reference.parquet")
+    measured, reference = tables(suite, session.journal)
+    with replacing(directory / "reference.parquet") as temporary:
+        reference.to_parquet(temporary, index=False, compression="zstd")
     left_out = sorted({note.problem for note in session.journal.notes} - {""})
-    return session.end(suite, measured.tables, pinned=pinned.settings, left_out=left_out)
+    return session.end(suite, measured, pinned=pinned.settings, left_out=left_out)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -40,16 +39,6 @@ def exponents_of(values: Floats) -> Ints:
 
 
 @dataclass(frozen=True)
-class Ordered:
-    """Samples in the order of series and versions, and which row of the results each was."""
-
-    values: Floats
-    orders: Ints
-    series: Ints
-    place: Ints
-
-
-@dataclass(frozen=True)
 class Versions:
     """Every version of every series of the results, series by series, each in the order of versions.
 
@@ -66,7 +55,7 @@ class Versions:
     lower: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, results: pd.DataFrame, ordered: Ordered, operation: Ints) -> Versions | None:
+    def of(cls, results: pd.DataFrame, ordered: _OrderedSamples, operation: Ints) -> Versions | None:
         """Gather the versions of results without summaries; None if no version has a name."""
         if "version" not in results or not results["version"].notna().any():
             return None
@@ -83,22 +72,14 @@ class Versions:
             np.asarray(head["better"] == "lower"),
         )
 
-    def siblings(self, targets: Targets, n_comparisons: int) -> Siblings:
-        """Find the targets of all comparisons; where there are several configurations, the first one's."""
-        held = targets.stops > targets.starts
-        owner, at = np.unique(targets.comparison[held], return_index=True)
+    def siblings(self, comparison: Ints, targets: Samples, n_comparisons: int) -> Siblings:
+        """Find the targets of all comparisons: those of their first configurations with samples."""
+        held = targets.lengths > 0
+        owner, at = np.unique(comparison[held], return_index=True)
         found = np.zeros((2, n_comparisons), np.int64)
         for row, place in zip(found, (targets.starts, targets.stops), strict=True):
             row[owner] = np.searchsorted(self.starts, place[held][at])
         return Siblings(self, *found)
-
-
-class Targets(NamedTuple):
-    """The targets of configurations: the comparison of each, and that it is the samples ``starts:stops``."""
-
-    comparison: Ints
-    starts: Ints
-    stops: Ints
 
 
 @dataclass(frozen=True)
@@ -279,7 +260,7 @@ class Sides:
         result_series = result_key * _THREADS + results["threads"].to_numpy(np.int64)
         summary = results["stat"].notna().to_numpy()
         sampled = results[~summary]
-        raw = _Table.of(sampled, result_series[~summary])
+        raw = _OrderedSamples.of(sampled, result_series[~summary])
         named = Versions.of(sampled, raw, raw.series // _THREADS)
         comparison, series = _configurations(np.unique(result_series), comparison_key)
         first, last, begin, end = (
@@ -290,7 +271,6 @@ class Sides:
         samples = raw.between(series, first, last), raw.between(series, begin, end)
         around = raw.before(series, first), raw.after(series, end, known)
         baseline, target = map(five_numbers, samples)
-        targets = Targets(comparison, samples[1].starts, samples[1].stops)
         if summary.any():
             given = _summaries(results[summary], result_series[summary])
             baseline = _filled(baseline, given, series, first)
@@ -310,7 +290,7 @@ class Sides:
             around[1].of(present),
             baseline[present],
             target[present],
-            None if named is None else named.siblings(targets, len(comparisons)),
+            None if named is None else named.siblings(comparison, samples[1], len(comparisons)),
             stated_of(comparisons["siblings_worse"]) if "siblings_worse" in comparisons else None,
         )
 
@@ -372,8 +352,10 @@ class NamedSides:
     @classmethod
     def of(cls, tables: ComparisonTables) -> NamedSides:
         """Name and gather the comparisons of `tables`."""
-        names = (tables.comparisons[name].tolist() for name in ("comparison_id", "benchmark", "operation"))
-        return cls(*names, Sides.of(tables), partial(units, tables))
+        identifiers, benchmarks, operations = (
+            tables.comparisons[name].tolist() for name in ("comparison_id", "benchmark", "operation")
+        )
+        return cls(identifiers, benchmarks, operations, Sides.of(tables), partial(units, tables))
 
 
 def stated_of(siblings_worse: Sequence[float | None]) -> Floats | None:
@@ -435,9 +417,16 @@ def _operation_keys(tables: ComparisonTables) -> tuple[Ints, Ints]:
 
 
 @dataclass(frozen=True)
-class _Table(Ordered):
+class _OrderedSamples:
+    """Samples in the order of series and versions; `place` is the row of the results of each."""
+
+    values: Floats
+    orders: Ints
+    series: Ints
+    place: Ints
+
     @classmethod
-    def of(cls, results: pd.DataFrame, series: Ints) -> _Table:
+    def of(cls, results: pd.DataFrame, series: Ints) -> _OrderedSamples:
         orders = results["order"].to_numpy(np.int64)
         place = np.lexsort((orders, series))
         return cls(results["value"].to_numpy(np.float64)[place], orders[place], series[place], place)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -178,19 +177,12 @@ def plan(suite: Suite) -> list[PlannedBuildRun]:
     shuffle.shuffle(references)
     shuffle.shuffle(runs)
     before = min(suite.history, suite.passes)
-    parts = [*_dealt(references, before), *_dealt(runs, suite.passes - before)]
+    after = suite.passes - before
+    parts = [references[part::before] for part in range(before)]
+    parts += [runs[part::after] for part in range(after)]
     found: list[PlannedBuildRun] = []
     for number, part in enumerate(parts):
         shuffle.shuffle(unchanged)
         for planned in [*((variant, "run", number) for variant in unchanged), *part]:
-            found += _at_all_threads(*planned)
+            found += [PlannedBuildRun(*planned, threads) for threads in planned[0].operation.threads]
     return found
-
-
-def _dealt(what: Sequence[tuple[Variant, str, int]], parts: int) -> list[list[tuple[Variant, str, int]]]:
-    return [list(what[part::parts]) for part in range(parts)]
-
-
-def _at_all_threads(variant: Variant, purpose: str, number: int) -> Iterator[PlannedBuildRun]:
-    for threads in variant.operation.threads:
-        yield PlannedBuildRun(variant, purpose, number, threads)

@@ -157,20 +157,18 @@ def versions(tables: ComparisonTables) -> list[str]:
 
     Where the results don't name a version, its order does.
     """
-    keys = [*OPERATION, "order"]
+    keys, comparisons = [*OPERATION, "order"], tables.comparisons
     names = tables.results[[*keys, "version"]].drop_duplicates(keys).set_index(keys)["version"]
-    spans = (_spans(names, tables.comparisons, side) for side in ("baseline", "target"))
-    return [f"{before} -> {after}" for before, after in zip(*spans, strict=True)]
 
+    def named(order: str) -> list[str]:
+        wanted = pd.MultiIndex.from_frame(comparisons[[*OPERATION, order]])
+        return names.reindex(wanted).fillna(comparisons[order].astype(str).set_axis(wanted)).tolist()
 
-def _spans(names: pd.Series, comparisons: pd.DataFrame, side: str) -> list[str]:
-    ends = (_at(names, comparisons, f"{side}_{end}") for end in ("from", "to"))
-    return [first if first == last else f"{first}..{last}" for first, last in zip(*ends, strict=True)]
-
-
-def _at(names: pd.Series, comparisons: pd.DataFrame, order: str) -> list[str]:
-    wanted = pd.MultiIndex.from_frame(comparisons[[*OPERATION, order]])
-    return names.reindex(wanted).fillna(comparisons[order].astype(str).set_axis(wanted)).tolist()
+    before, after = (
+        [first if first == last else f"{first}..{last}" for first, last in zip(*ends, strict=True)]
+        for ends in ((named(f"{side}_from"), named(f"{side}_to")) for side in ("baseline", "target"))
+    )
+    return [f"{old} -> {new}" for old, new in zip(before, after, strict=True)]
 
 
 #: Rows of results in a piece.

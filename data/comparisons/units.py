@@ -55,7 +55,9 @@ class Unit:
     def of(cls, text: str) -> Unit:
         """Understand a unit such as ``ms``, ``GB/s`` or ``ns/op``."""
         text = " ".join(text.split())
-        first, *rest = map(_part, _RATES.get(text, text.replace(" per ", "/")).split("/"))
+        parts = (part.strip() for part in _RATES.get(text, text.replace(" per ", "/")).split("/"))
+        names = (_SPELLINGS.get(part, part) for part in parts)
+        first, *rest = (_SIZES.get(name, (name, 1)) for name in names)
         kind = "/".join(name for name, _ in (first, *rest))
         return cls(kind, Fraction(first[1], prod(size for _, size in rest)))
 
@@ -69,8 +71,3 @@ def factor(given: str, wanted: str) -> Fraction | None:
     """Return how many of `wanted` make one of `given`: 1000 for ("s", "ms"), None for ("ms", "MB/s")."""
     here, there = Unit.of(given), Unit.of(wanted)
     return here.size / there.size if here.kind == there.kind else None
-
-
-def _part(text: str) -> tuple[str, int]:
-    name = _SPELLINGS.get(text.strip(), text.strip())
-    return _SIZES.get(name, (name, 1))

@@ -171,9 +171,9 @@ class WholeDocument(Attributes):
         self.here = element
         return self.number(element, name, place)
 
-    def lines(self, elements: Sequence[Element]) -> list[int]:
-        """Return the lines where elements begin."""
-        return [self._lines[element] for element in elements]
+    def line_of(self, element: Element) -> int:
+        """Return the line where an element begins."""
+        return self._lines[element]
 
 
 def _attribute(name: str, text: str) -> str:

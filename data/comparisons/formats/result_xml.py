@@ -117,8 +117,7 @@ class ResultRun:
     @cached_property
     def lines(self) -> Mapping[str, int]:
         """The lines where the operations begin."""
-        elements = [one.element for one in self.operations.values()]
-        return dict(zip(self.operations, self.tree.lines(elements), strict=True))
+        return {name: self.tree.line_of(one.element) for name, one in self.operations.items()}
 
     def benchmark(self, operation: _RunOperation) -> str:
         """Return what an operation belongs to."""
@@ -179,7 +178,10 @@ class _RunReader:
             self._forget(name)
             raise self.tree.error(f"<{element.tag}> stands twice", operation.place)
         try:
-            self._configurations(operation, element)
+            for one in element.iter("threads"):
+                self._configuration(operation, one)
+            if not operation.configurations:
+                raise self._at(element).error("has no <threads>", operation.place)
         except InputError:
             self._forget(name)
             raise
@@ -192,12 +194,6 @@ class _RunReader:
     def _at(self, element: Element) -> WholeDocument:
         self.tree.here = element
         return self.tree
-
-    def _configurations(self, operation: _RunOperation, element: Element) -> None:
-        for one in element.iter("threads"):
-            self._configuration(operation, one)
-        if not operation.configurations:
-            raise self._at(element).error("has no <threads>", operation.place)
 
     def _configuration(self, operation: _RunOperation, element: Element) -> None:
         threads = self._at(element).whole(element, "number", operation.place)
@@ -330,21 +326,21 @@ class _Versions:
         scope = target.path.stem
         if any(f"{scope}/{name}" in self.identifiers for name in target.operations):
             scope = f"{scope}#{self.order}"
+        later = self.newest if self.newest > self.order else None
+        orders = (self.order - 1, self.order - 1, self.order, self.order, later)
         for name in dict.fromkeys([*baseline.operations, *target.operations]):
             if name in baseline.broken | target.broken:
                 continue
             try:
-                self._comparison(target, f"{scope}/{name}", _in_both(baseline, target, name))
+                operation = _in_both(baseline, target, name)
             except InputError as error:
                 self.problems.add(error)
-
-    def _comparison(self, target: ResultRun, key: str, operation: _RunOperation) -> None:
-        self.identifiers.add(key)
-        benchmark, machine = target.benchmark(operation), target.settings.machine or UNKNOWN
-        later = self.newest if self.newest > self.order else None
-        orders = (self.order - 1, self.order - 1, self.order, self.order, later)
-        source = f"{target.path}:{target.lines[operation.name]} {operation.place}"
-        self.builder.comparisons.append((key, benchmark, operation.name, machine, *orders, source, None))
+                continue
+            key = f"{scope}/{name}"
+            self.identifiers.add(key)
+            source = f"{target.path}:{target.lines[name]} {operation.place}"
+            names = key, target.benchmark(operation), name, target.settings.machine or UNKNOWN
+            self.builder.comparisons.append((*names, *orders, source, None))
 
 
 def _same_machine(baseline: ResultRun, target: ResultRun) -> None:

@@ -185,20 +185,15 @@ def consensus(labels: pd.DataFrame, rule: Rule) -> pd.Series:
     all votes.
     """
     votes = Votes.of(labels)
-    fail = _share_of_fails(votes) if rule == "majority" else _posterior(votes)
+    if rule == "majority":
+        passes, fails = votes.counts
+        fail = fails / (passes + fails)
+    else:
+        fail = dawid_skene(votes).posterior if len(votes.comparisons) else np.zeros(0)
     said = np.select([fail > 0.5 + _TIED, fail < 0.5 - _TIED], ["fail", "pass"], "")
     voted = pd.Series(said, votes.comparisons, name="status", dtype="str").where(said != "")
     plain = agreed(labels)
     return pd.concat([plain, voted[~voted.index.isin(plain.index)]]).rename_axis("comparison_id")
-
-
-def _share_of_fails(votes: Votes) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    passes, fails = votes.counts
-    return np.asarray(fails / (passes + fails))
-
-
-def _posterior(votes: Votes) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    return dawid_skene(votes).posterior if len(votes.comparisons) else np.zeros(0)
 
 
 def people(labels: pd.DataFrame, status: pd.Series) -> pd.DataFrame:

@@ -208,7 +208,7 @@ class Lately:
     last: datetime = LONG_AGO
 
     def counted(self) -> int:
-        """Count one more; return how many there are with it."""
+        """Count one more label and return their number."""
         self.many += 1
         return self.many
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -68,13 +69,9 @@ class HeatSamples:
 
 def beside(result: Path) -> Iterator[Path]:
     """Yield the files of samples beside a result: those whose names begin with its own without the ending."""
-    for path in sorted(result.parent.glob(f"{_literal(result.stem)}.*")):
+    for path in sorted(result.parent.glob(f"{glob.escape(result.stem)}.*")):
         if path.name.endswith(BESIDE) and path.is_file() and not path.is_symlink():
             yield path
-
-
-def _literal(name: str) -> str:
-    return "".join(f"[{one}]" if one in "*?[" else one for one in name)
 
 
 def read(path: Path) -> HeatSamples:

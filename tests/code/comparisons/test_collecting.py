@@ -127,7 +127,7 @@ def test_different_runs_take_different_numbers_of_samples_within_what_the_suite_
 def test_labels_follow_the_worst_configuration_and_between_the_bounds_there_is_none(
     suite, slower, label, tmp_path
 ):
-    made = measured(suite, slower, tmp_path).tables
+    made = measured(suite, slower, tmp_path)[0]
     labels = made.labels.set_index("comparison_id")["status"]
     assert labels.get("sort/nearly") == label
     assert labels.drop("sort/nearly", errors="ignore").eq("pass").all()
@@ -138,7 +138,7 @@ def test_labels_follow_the_worst_configuration_and_between_the_bounds_there_is_n
 
 
 def test_every_comparison_has_the_history_that_the_suite_asks_for_and_no_changed_build_in_it(suite, tmp_path):
-    made = measured(suite, {}, tmp_path).tables
+    made = measured(suite, {}, tmp_path)[0]
     assert len(made.comparisons) == 2 + 3
     assert made.comparisons["baseline_from"].min() >= suite.history
     assert (made.comparisons["target_from"] > made.comparisons["baseline_to"]).all()
@@ -148,7 +148,7 @@ def test_every_comparison_has_the_history_that_the_suite_asks_for_and_no_changed
 
 
 def test_all_runs_of_a_changed_build_are_one_target(suite, tmp_path):
-    made = measured(suite, {}, tmp_path).tables
+    made = measured(suite, {}, tmp_path)[0]
     versions = made.results.drop_duplicates("order").set_index("order")["version"].sort_index()
     for one in made.comparisons[made.comparisons["truth_source"] == "reference measurement"].itertuples():
         assert set(versions.loc[one.target_from : one.target_to]) == {one.comparison_id.removeprefix("sort/")}
@@ -159,9 +159,9 @@ def test_a_build_without_a_reference_and_an_operation_without_passes_make_no_com
     whole = [*entries(suite, {})]
     trials = [Trial("sort", "", 9, 5, 0.01, "")]
     some = Journal(tmp_path / "a", [one for one in whole if one.purpose == "run"], trials)
-    assert set(tables(suite, some).tables.comparisons["truth_source"]) == {"the same build"}
+    assert set(tables(suite, some)[0].comparisons["truth_source"]) == {"the same build"}
     early = Journal(tmp_path / "b", [one for one in whole if one.change or one.number < 3], trials)
-    assert tables(suite, early).tables.comparisons.empty
+    assert tables(suite, early)[0].comparisons.empty
 
 
 def test_a_slowdown_has_the_interval_of_the_signed_rank_test_whichever_direction_is_better():

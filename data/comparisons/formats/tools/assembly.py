@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from math import isfinite
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -49,9 +49,6 @@ class _KeptList:
         return _KeptList(array("d", [value * scale for value in self.values]), summary)
 
 
-_NO_SUMMARY: Mapping[str, float] = {}
-
-
 @dataclass
 class _KeptOperation:
     """What was measured of one operation, by threads and by version."""
@@ -74,54 +71,40 @@ class _KeptOperation:
 
 
 class _ListName(NamedTuple):
-    """What tells the lists of a source apart: the fields of a measurement from its unit to its version."""
+    """The fields of a measurement that tell the lists of a source apart."""
 
+    operation: str
     unit: str
     better: str
     benchmark: str
     machine: str
     threads: int
     version: str
-    operation: str
 
 
-def _name(operation: str, rest: tuple[str, str, str, str, int, str]) -> _ListName:
-    return _ListName(*rest, operation)
+def _gathered(
+    measurements: Iterable[Measurement], path: Path
+) -> tuple[dict[_ListName, _KeptList], list[str]]:
+    """Join measurements of one series and version; return the lists and the versions in order.
 
-
-@dataclass
-class _Gathered:
-    """The lists of a source, and the first moment of each version."""
-
-    lists: dict[_ListName, _KeptList]
-    moments: dict[str, str]
-
-    @classmethod
-    def of(cls, measurements: Iterable[Measurement], path: Path) -> Self:
-        """Put measurements of one series and version together; InputError if there is none."""
-        lists: dict[Any, _KeptList] = {}
-        moments: dict[str, str] = {}
-        for one in measurements:
-            key = (one.operation, one[_NAMES])
-            kept = lists.get(key)
-            if kept is None:
-                lists[key] = _KeptList(array("d", one.values), one.summary or _NO_SUMMARY)
-            else:
-                kept.add(one.values, one.summary)
-            if one.when < moments.setdefault(one.version, one.when):
-                moments[one.version] = one.when
-        if not lists:
-            raise InputError("holds no measurement", file=path)
-        return cls({_name(*key): one for key, one in lists.items()}, moments)
-
-    @property
-    def versions(self) -> list[str]:
-        """The versions in order: by time if all have one, else as they come."""
-        return (
-            sorted(self.moments, key=self.moments.__getitem__)
-            if all(self.moments.values())
-            else list(self.moments)
-        )
+    Versions are ordered by time if all have one, else as they come.
+    """
+    lists: dict[tuple[Any, ...], _KeptList] = {}
+    moments: dict[str, str] = {}
+    for one in measurements:
+        fields: tuple[Any, ...] = one
+        key = (one.operation, *fields[_NAMES])
+        kept = lists.get(key)
+        if kept is None:
+            lists[key] = _KeptList(array("d", one.values), one.summary or {})
+        else:
+            kept.add(one.values, one.summary)
+        if one.when < moments.setdefault(one.version, one.when):
+            moments[one.version] = one.when
+    if not lists:
+        raise InputError("holds no measurement", file=path)
+    versions = sorted(moments, key=moments.__getitem__) if all(moments.values()) else list(moments)
+    return {_ListName(*key): one for key, one in lists.items()}, versions
 
 
 class Runs:
@@ -134,11 +117,11 @@ class Runs:
 
     def add(self, source: SourceFiles, measurements: Iterable[Measurement]) -> None:
         """Add the versions of one source, all of it or nothing."""
-        gathered = _Gathered.of(measurements, source.path)
-        orders = {name: len(self.versions) + place for place, name in enumerate(gathered.versions)}
-        for name, one in gathered.lists.items():
+        lists, versions = _gathered(measurements, source.path)
+        orders = {name: order for order, name in enumerate(versions, len(self.versions))}
+        for name, one in lists.items():
             self._require_alike(name, one, source.path)
-        for name, one in gathered.lists.items():
+        for name, one in lists.items():
             self._put(name, one, orders[name.version], source.path)
         self.versions += [version or source.path.stem for version in orders]
 
