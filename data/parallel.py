@@ -151,16 +151,10 @@ def _alike(expected: Installed, function: Callable[[Task], Result], task: Task) 
 
 @dataclass(frozen=True)
 class Compute:
-    """Where tasks are computed, on which no result depends.
+    """Where tasks are computed; no result depends on it.
 
-    Attributes
-    ----------
-    jobs : int
-        Processes on this machine.
-    scheduler : str or None
-        The address of a Dask scheduler, whose workers compute instead.
-    storage : str or None
-        The address of a database where searches keep their trials; in files if None.
+    ``jobs`` processes on this machine, or a Dask ``scheduler`` (address) whose workers compute instead;
+    ``storage`` is the address of a database where searches keep their trials, in files if None.
     """
 
     jobs: int = 1
@@ -174,12 +168,7 @@ def side_by_side(
     """Return ``[function(task) for task in tasks]``.
 
     Every task runs with one thread, wherever that is, so that sums are added in the same order and the
-    results don't depend on it. The bar goes to the standard error, and only to a terminal.
-
-    Raises
-    ------
-    InputError
-        As of `data.parallel.on_cluster`, if there is a scheduler.
+    results don't depend on it. A progress bar goes to the standard error, if that is a terminal.
     """
     alone, numbered = partial(_alone, function), list(enumerate(tasks))
     if compute.scheduler is None:

@@ -66,15 +66,7 @@ FamilyType = TypeVar("FamilyType", bound=FamilySection)
 
 @dataclass(frozen=True)
 class Params(Generic[FamilyType]):
-    """What holds for all families, and the section of one.
-
-    Attributes
-    ----------
-    seed : int
-        Of all that is drawn at random.
-    compute : Compute
-        Where tasks are computed side by side.
-    """
+    """The shared random seed, where tasks are computed, and the section of one family."""
 
     seed: int
     compute: Compute
@@ -82,17 +74,9 @@ class Params(Generic[FamilyType]):
 
 
 def load(section: type[FamilyType], path: Path = Path("params.yaml")) -> Params[FamilyType]:
-    """Read params.yaml: what holds for all, and the section of one family.
+    """Read params.yaml: the shared part, and the section of one family, of type `section`.
 
-    Parameters
-    ----------
-    section : type
-        The type of the family's section.
-
-    Raises
-    ------
-    InputError
-        Naming the key, the value and what was expected.
+    InputError names the key, the value and what was expected.
     """
     return of_content(section, yaml_content(path), path)
 

@@ -6,49 +6,25 @@ from pathlib import Path
 
 
 class Places:
-    """The files of one family.
-
-    Parameters
-    ----------
-    root : Path
-        The project's directory; by default the working directory.
-
-    Attributes
-    ----------
-    interim : Path
-        The tables that ingest wrote.
-    valid : Path
-        What validate decided.
-    processed : Path
-        The vectors that featurize made.
-    tuned : Path
-        What the searches tried and chose.
-    models : Path
-        Trained models.
-    reports : Path
-        The directory of ``metrics.json`` and the page.
-    metrics : Path
-        The figures that git keeps.
-    summary : Path
-        The few of them that DVC shows.
-    evaluated, profiled : Path
-        Tables of evaluation, and of profiles.
-    page : Path
-        The report.
-    studies : Path
-        Where searches keep their trials, so that they resume.
-    """
+    """The files of one family, below the project's directory `root` (default: the working directory)."""
 
     def __init__(self, family: str, root: Path = Path()) -> None:
+        # tables that ingest wrote
         self.interim = root / "data" / "interim" / family
+        # decisions of validate
         self.valid = root / "data" / "valid" / family
+        # vectors of featurize
         self.processed = root / "data" / "processed" / family
+        # trials and choices of the searches
         self.tuned = root / "models" / "tuned" / family
         self.models = root / "models" / family
         self.reports = root / "reports" / family
+        # figures that git keeps
         self.metrics = self.reports / "metrics.json"
+        # the few figures that DVC shows
         self.summary = self.reports / "summary.json"
         self.evaluated = self.reports / "evaluated"
         self.profiled = self.reports / "profiled"
         self.page = self.reports / "index.html"
+        # trials of searches, so that they resume
         self.studies = root / ".studies" / family

@@ -23,16 +23,10 @@ KEPT = {"kept": "bool", "reason": "str"}
 
 @dataclass(frozen=True)
 class Decisions(Tables):
-    """Tables that say what is ``kept``, and the ``reason`` where it is not.
+    """Tables of decisions: what is ``kept``, and the ``reason`` where it is not.
 
-    Attributes
-    ----------
-    warnings : DataFrame
-        ``warning``: what a reader of the results should know.
-    WHAT : mapping of str to str
-        What the rows of those tables are, in the order in which they are told.
-    UNTOLD : tuple of str
-        Their columns that don't say which row is meant.
+    ``warnings`` are for the reader of the results. `WHAT` names the rows of each table, in the order in
+    which they are described; `UNTOLD` are columns that don't identify a row.
     """
 
     COMPRESSION: ClassVar[str] = "snappy"
@@ -77,14 +71,10 @@ def said(told: Sequence[str], wrong: pd.Series) -> pd.Series:
 
 
 def reasons(values: pd.DataFrame, missing: float, rows: str, measured: str, value: str) -> pd.Series:
-    """Say by column why nothing can be learned from it; empty where something can.
+    """Return by column why nothing can be learned from it; empty where something can.
 
-    Either more than the share `missing` of the rows lack it, or all have the same.
-
-    Parameters
-    ----------
-    rows, measured, value : str
-        What messages call the rows, what was done in them, and what that gave.
+    Either more than the share `missing` of the rows lack it, or all have the same value. `rows`, `measured`
+    and `value` are the words of messages for the rows, for what was done in them, and for the result.
     """
     told = [f"was {measured} in {count} of {len(values)} {rows}" for count in values.notna().sum()]
     least = values.min()

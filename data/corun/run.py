@@ -72,8 +72,8 @@ UNENDING = 86400
 class CorunTask(Operation):
     """A program with a fixed amount of work.
 
-    It is a stressor of stress-ng with ``work`` bogo operations, ``work`` units of one of
-    `data.measure.workloads`, or any other ``command``. The ``group`` says what it is like.
+    ``work`` bogo operations of a stressor of stress-ng, ``work`` units of one of `data.measure.workloads`,
+    or any other ``command``. The ``group`` describes it.
     """
 
     work: Count = 1
@@ -122,18 +122,10 @@ RESIDENT = "process-resident-mib-s"
 
 @dataclass(frozen=True)
 class TaskRun:
-    """One task from its start to its end.
+    """One task from its start to its end, the program's start-up included.
 
-    Attributes
-    ----------
-    cpu : int
-        The processor it was pinned to.
-    seconds : float
-        From its start to its end, the program's own start-up included.
-    counts : list of float or None
-        By event, over the whole run; None where nothing counted it.
-    samples : list of list
-        Per interval its end in seconds since the start, then the counts within it.
+    ``counts`` are by event over the whole run, None where nothing counted it; ``samples`` have per interval
+    its end in seconds since the start, then the counts within it.
     """
 
     task: str
@@ -300,21 +292,11 @@ class _Watched:
 
 
 def intervals(looks: pd.DataFrame, perf: pd.DataFrame) -> pd.DataFrame:
-    """Return what was counted between each look and the next.
+    """Return the counts between each look and the next, one row per look but the first.
 
-    A count that seems to fall has not: what a process has counted is nowhere while its parent waits for it.
-
-    Parameters
-    ----------
-    looks : DataFrame
-        Counts so far, by seconds since the start.
-    perf : DataFrame
-        As `data.measure.perf_stat.read` returns it; its intervals go to those that end nearest.
-
-    Returns
-    -------
-    DataFrame
-        One row per look but the first.
+    ``looks`` are counts so far by seconds since the start. A count that seems to fall has not: a child's
+    counts are missing until it is reaped. ``perf`` is as `data.measure.perf_stat.read` returns it; its
+    intervals go to those that end nearest.
     """
     within = looks.cummax().diff().iloc[1:]
     ends, times = within.index.to_numpy(), perf["t_seconds"].to_numpy()

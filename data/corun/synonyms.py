@@ -99,16 +99,10 @@ _KNOWN = {_spelt(other): name for name, others in SYNONYMS.items() for other in 
 
 @dataclass(frozen=True)
 class EventName:
-    """What the name of an event says.
+    """An event by our name, if it has one, else as it was written.
 
-    Attributes
-    ----------
-    event : str
-        By our name, if it has one; else as it was written.
-    pmu : str
-        The kind of processor that counts, on machines with several; empty: all.
-    privileges : str
-        ``u`` or ``k`` where only these were counted; empty: all.
+    ``pmu`` is the kind of processor that counts it, empty for all; ``privileges`` are ``u`` or ``k`` where
+    only these were counted, empty for all.
     """
 
     event: str
@@ -129,23 +123,17 @@ class EventName:
 
 @dataclass(frozen=True)
 class Canonical:
-    """Samples under our names of events.
-
-    Attributes
-    ----------
-    privileges : dict of str to str
-        Of the events that were counted for some privilege only: which.
-    """
+    """Samples under our names of events, and the ``privileges`` of those that were counted for some only."""
 
     table: pd.DataFrame
     privileges: dict[str, str]
 
 
 def canonical(table: pd.DataFrame, time: str, kept: Collection[str] = ()) -> Canonical:
-    """Bring the events of samples under one name each.
+    """Return samples with one name for each event.
 
-    What several kinds of processor of one machine counted is added up, and user and kernel mode where nothing
-    has both. Of two names of one event the first counts.
+    The counts of several kinds of processor of one machine are added up, and those of user and kernel mode
+    where nothing has both. Of two names of one event the first counts.
 
     Parameters
     ----------

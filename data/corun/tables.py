@@ -107,12 +107,7 @@ class CorunTables(Tables):
         return corunner_columns(self.pairs)
 
     def spec(self, name: str) -> Spec:
-        """Return what holds of one of the tables.
-
-        Wrong are rows without a name, durations that are missing, zero, negative or infinite, counts that are
-        negative or infinite, rows that stand twice (the first stays), samples of an unknown phase, and names
-        that cannot be told apart in the samples. A missing count is not wrong.
-        """
+        """Return the rules of a table, with one per event: a count that is there is 0 or more and finite."""
         spec, table = self.SPECS[name], getattr(self, name)
         if name == "pairs":
             spec = replace(spec, unique=("machine", "task", *self.corunners, "repetition"))

@@ -34,19 +34,10 @@ RUN = list(RUN_KEYS)
 
 @dataclass(frozen=True)
 class CorunDecisions(Decisions):
-    """What was decided about tables of co-runs; ``reason`` is empty for what is kept.
+    """Decisions about tables of co-runs; ``reason`` is empty for what is kept.
 
-    Attributes
-    ----------
-    pairs : DataFrame
-        ``task, corunners, machine, repetition, kept, reason, flag``, row by row as the table of pairs;
-        ``flag`` says what is odd about a row that is kept: the task was faster than alone.
-    tasks : DataFrame
-        ``task, machine, repetition, kept, reason``: the solo runs.
-    events : DataFrame
-        ``event, kept, reason``.
-    samples : DataFrame
-        ``task, corunners, machine, phase, repetition, kept, reason``: the runs that were sampled.
+    ``pairs`` are row by row as the table of pairs; their ``flag`` is set where a kept task was faster than
+    alone. ``tasks`` are solo runs, ``samples`` the sampled runs.
     """
 
     SPECS: ClassVar = {
@@ -79,24 +70,12 @@ class CorunDecisions(Decisions):
 
 
 def decide(tables: CorunTables, missing: float) -> CorunDecisions:
-    """Decide what can be learned from.
+    """Decide which rows can be learned from.
 
     An event goes if more than `missing` of the solo runs lack it or all have the same count; then a solo run
     goes if it lacks more than `missing` of the events that are left; then a co-run goes if the task or one of
     its co-runners has no solo run left on that machine; then the samples of a run go if they have a gap or
-    the run itself is not there.
-
-    Parameters
-    ----------
-    tables : CorunTables
-        As left by `CorunTables.without_flaws`.
-    missing : float
-        Between 0 and 1.
-
-    Raises
-    ------
-    InputError
-        If no event is left, or fewer than `ENOUGH` co-runs.
+    the run itself is not there. InputError if no event is left, or fewer than `ENOUGH` co-runs.
     """
     counts = tables.tasks[tables.events]
     events = reasons(counts, missing, "solo runs", "counted", "count")
@@ -206,13 +185,7 @@ def ingest(section: Corun) -> Reading[CorunTables]:
 
 
 def of_engines(tables: CorunTables, engines: Collection[str]) -> CorunTables:
-    """Return the tables with co-runs on machines of these engines only, or all if there are none.
-
-    Raises
-    ------
-    InputError
-        If no machine has one of the engines.
-    """
+    """Return the tables with co-runs on machines of these engines only; all without engines."""
     if not engines:
         return tables
     hosts, place = tables.hosts, "params.yaml: corun.engines"

@@ -96,17 +96,11 @@ class FingerprintTables(Tables):
         return f"{machines.nunique()} machines, {len(machines)} rates, {applications.nunique()} applications"
 
     def without_flaws(self, problems: Problems) -> FingerprintTables:
-        """Tell `problems` which rows cannot be used as they stand; return the tables without them.
+        """Return the tables without rows that cannot be used, and report these to `problems`.
 
-        Wrong are: rows without a name, rows that stand twice, rates and values that are zero, negative or
-        infinite, applications with several metrics or directions, and machines whose CPU model nobody knows.
-        Of repeated rows the first stays; of applications with mixed units and of machines without CPU model
-        nothing stays.
-
-        Raises
-        ------
-        InputError
-            At the first of them, unless ``problems.keep_going``.
+        Wrong are rows without a name, repeated rows (the first stays), rates and values that are zero,
+        negative or infinite, applications with several metrics or directions, and machines without a CPU
+        model.
         """
         known = self.hosts["cpu"].notna() & (self.hosts["cpu"].str.strip() != "")
         hosts = replace(self, hosts=self.hosts[known]).sound("hosts", problems)

@@ -31,20 +31,10 @@ COLUMN, RUN = list(COLUMN_KEYS), list(RUN_KEYS)
 
 @dataclass(frozen=True)
 class FingerprintDecisions(Decisions):
-    """What was decided about tables of fingerprints; ``reason`` is empty for what is kept.
+    """Decisions about tables of fingerprints; ``reason`` is empty for what is kept.
 
-    Attributes
-    ----------
-    machines : DataFrame
-        ``machine, kept, reason``, for every machine with a fingerprint or an application.
-    runs : DataFrame
-        ``machine, repetition, kept, reason``: the repetitions of the fingerprint.
-    stressors : DataFrame
-        ``stressor, threads, kept, reason``: the columns of the fingerprint.
-    applications : DataFrame
-        ``application, kept, reason``.
-    imputed : DataFrame
-        ``machine, repetition, stressor, threads``: the gaps in what is kept, which are left to the model.
+    ``runs`` are repetitions of the fingerprint, ``stressors`` its columns; ``imputed`` are the gaps in the
+    kept rates, which are left to the model.
     """
 
     SPECS: ClassVar = {
@@ -87,19 +77,8 @@ def decide(tables: FingerprintTables, missing: float) -> FingerprintDecisions:
     A stressor goes if more than `missing` of the machines lack it or all have the same rate; then a run goes
     if it lacks more than `missing` of the stressors that are left, and a machine if it has no run left; then
     an application goes if fewer than `ENOUGH` of the machines left have it, more than `missing` of its
-    measurements have no value, or all have the same.
-
-    Parameters
-    ----------
-    tables : FingerprintTables
-        As left by `FingerprintTables.without_flaws`.
-    missing : float
-        Between 0 and 1.
-
-    Raises
-    ------
-    InputError
-        If no stressor or no application is left, or fewer than `ENOUGH` machines.
+    measurements have no value, or all have the same. InputError if no stressor or no application is left, or
+    fewer than `ENOUGH` machines.
     """
     cells = tables.machines.pivot(index=RUN, columns=COLUMN, values="bogo_ops_per_second")
     runs = cells.sort_index().sort_index(axis="columns")

@@ -33,15 +33,10 @@ _CHUNK, _FILES = "chunk of the table", "runs-{i}.parquet"
 
 @dataclass(frozen=True)
 class Chunks:
-    """Where runs lie that were parted.
+    """Files of whole pairs of whole test cases of one group, in the order of the source.
 
-    Attributes
-    ----------
-    files : tuple of Path
-        Each has whole pairs of whole test cases of one group, in the order of the source.
-    workloads : DataFrame
-        ``workload, group, chunk``: a row per test case, in the order of the source. A pair belongs to the
-        test case and the group of its target.
+    ``workloads`` has ``workload, group, chunk``: a row per test case, in the order of the source. A pair
+    belongs to the test case and the group of its target.
     """
 
     files: tuple[Path, ...]
@@ -50,22 +45,11 @@ class Chunks:
 
 
 def part(source: Path, directory: Path, runs: int = RUNS) -> Chunks:
-    """Part the runs of `source`; no more of them than a chunk or two are in memory at once.
+    """Part the runs of `source` into chunks of about `runs`; a chunk or two are in memory at once.
 
-    Parameters
-    ----------
-    source : Path
-        A Parquet file of runs as in `data.matrices.tables.MatrixTables`, or a directory of such files, below
-        which directories may name their group (``group=oltp``).
-    directory : Path
-        Gets a directory per chunk.
-    runs : int
-        The size of a chunk.
-
-    Raises
-    ------
-    InputError
-        If there are no Parquet files, or a column is missing.
+    `source` is a Parquet file of runs as in `data.matrices.tables.MatrixTables`, or a directory of such
+    files, below which directories may name their group (``group=oltp``). `directory` gets a directory per
+    chunk.
     """
     found = dataset(source)
     pair, homes = _homes(found, source)
@@ -94,12 +78,9 @@ def part(source: Path, directory: Path, runs: int = RUNS) -> Chunks:
 
 
 def dataset(source: Path) -> ds.Dataset:
-    """Open the runs of `source`, without reading them.
+    """Open the runs of `source` without reading them.
 
-    Raises
-    ------
-    InputError
-        If there are no Parquet files, or the columns of a run are not there.
+    InputError if it has no Parquet files, or lacks a column.
     """
     inside = source / "matrices.parquet" if source.is_dir() else source
     place = inside if inside.exists() else source
@@ -178,18 +159,11 @@ _GROUP = 10_000
 
 @dataclass(frozen=True)
 class Cleaned:
-    """What came of a chunk.
+    """A cleaned chunk.
 
-    Attributes
-    ----------
-    file : Path
-        Its valid runs, with the metrics that carry information and the column `PART`.
-    runs, valid, pairs : int
-        Runs in all; valid ones, and their pairs.
-    some : MatrixTables
-        Some pairs with all their runs, flagged.
-    by_analysts : bool
-        Whether an analyst has flagged a run of the chunk invalid.
+    ``file`` has its valid runs with the metrics that carry information and the column `PART`; ``valid`` and
+    ``pairs`` count them. ``some`` are some pairs with all their runs, flagged; ``by_analysts``: whether an
+    analyst has flagged a run invalid.
     """
 
     file: Path

@@ -186,21 +186,10 @@ class Outcome:
 
 
 class Bench:
-    """A machine with its means to run, count and spoil.
+    """A machine with its means to run, count and spoil programs, which are pinned to processor `cpu`.
 
-    Parameters
-    ----------
-    cpu : int
-        The processor that programs are pinned to.
-    interval : float
-        Seconds between looks.
-    events : sequence of str
-        For perf; none: without perf.
-
-    Attributes
-    ----------
-    missing : dict
-        Why a cause or a kind of invalid run cannot be made here, by its name.
+    It is looked at every `interval` seconds; perf counts the `events`, if there are any. ``missing`` has,
+    by the name of a cause or a kind of invalid run, why it cannot be made here.
     """
 
     def __init__(self, cpu: int, interval: float, events: Sequence[str]) -> None:
@@ -357,12 +346,7 @@ def _competitor(cpu: int, share: float) -> Talking:
 class _Started(Talking):
     """A program of `data.matrices.programs` that is set up.
 
-    Attributes
-    ----------
-    seen : float
-        When it was last heard or ended.
-    counted : Group or None
-        Whose counts are its own.
+    ``seen`` is when it was last heard or ended; ``counted`` the group whose counts are its own.
     """
 
     def __init__(self, order: Order, scratch: Path, cpu: int) -> None:

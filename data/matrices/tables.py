@@ -137,18 +137,14 @@ class MatrixTables(Tables):
     def read(cls, directory: Path, *, flags: bool = True) -> Self:
         """Read the directory that `write` wrote, or one Parquet file of runs.
 
-        Causes and metrics may be absent; beside one file, a ``metrics.parquet`` is read, too.
-
-        Parameters
-        ----------
-        flags : bool
-            Whether the flags of analysts are wanted. If not, it doesn't matter what stands there.
+        Causes and metrics may be absent; beside one file, a ``metrics.parquet`` is read, too. Without
+        `flags`, those of analysts are not read, whatever they hold.
 
         Raises
         ------
         InputError
-            If a file is missing, is no whole Parquet file, lacks a column, has too many, or a metric is no
-            number.
+            If a file is missing, is no whole Parquet file, lacks a column, has too many, or a metric is
+            no number.
         """
         runs = directory / "matrices.parquet" if directory.is_dir() else directory
         _require_fewer(runs)
@@ -180,15 +176,9 @@ class MatrixTables(Tables):
         return MatrixTables(runs, causes, self.metrics)
 
     def without_flaws(self, problems: Problems) -> MatrixTables:
-        """Tell `problems` which runs cannot be used as they stand; return the tables without them.
+        """Return the tables without unusable runs and pairs, and report these to `problems`.
 
-        Wrong are runs as `without_flawed_runs` says, and pairs as `incomparable` says; of such a pair nothing
-        stays.
-
-        Raises
-        ------
-        InputError
-            At the first of them, unless ``problems.keep_going``.
+        See `without_flawed_runs` and `incomparable`; of an incomparable pair nothing stays.
         """
         named = self.without_flawed_runs(problems)
         wrong = incomparable(named.runs)
@@ -197,15 +187,10 @@ class MatrixTables(Tables):
         return named.of_runs(~named.runs["pair_id"].isin(wrong).to_numpy(bool))
 
     def without_flawed_runs(self, problems: Problems) -> MatrixTables:
-        """Tell `problems` which runs have no place in the tables; return them without.
+        """Return the tables without runs that have no place in them, and report these to `problems`.
 
-        Those are runs without a name, a workload, a group or a pair, runs of no side, and runs that stand
-        twice; the first stays.
-
-        Raises
-        ------
-        InputError
-            At the first of them, unless ``problems.keep_going``.
+        Those are runs without a name, a workload, a group or a pair, runs of no side, and repeated runs
+        (the first stays).
         """
         return self if _in_place(self.runs) else self.with_runs(self.sound("runs", problems))
 
@@ -218,10 +203,7 @@ class MatrixTables(Tables):
     def joined(cls, parts: Sequence[Self]) -> Self:
         """Join the tables of several sources; a metric that a source lacks is missing there.
 
-        Raises
-        ------
-        InputError
-            If two sources have a metric in different units.
+        InputError if two sources have a metric in different units.
         """
         if len(parts) > 1:
             _require_one_unit(pd.concat([part.metrics for part in parts], ignore_index=True))
@@ -230,16 +212,9 @@ class MatrixTables(Tables):
 
 @dataclass(frozen=True)
 class RunPlaces:
-    """Where runs stand.
+    """For each run its pair, as a place in ``names``, and whether it is of the target.
 
-    Attributes
-    ----------
-    pair : ndarray of int, shape (n_runs,)
-        Places in `names`.
-    names : ndarray of str, shape (n_pairs,)
-        Of the pairs, in the order of their first runs.
-    target : ndarray of bool, shape (n_runs,)
-        Whether the run is of the target.
+    ``names`` are pairs in the order of their first runs.
     """
 
     pair: NDArray[np.intp]
@@ -259,13 +234,7 @@ class RunPlaces:
 
 
 class StackedSides:
-    """Matrices on their way into the table of runs, side by side.
-
-    Parameters
-    ----------
-    metrics : sequence of str
-        The columns of every matrix.
-    """
+    """Matrices of the same metrics that are stacked into the table of runs."""
 
     def __init__(self, metrics: Sequence[str]) -> None:
         self._metrics = list(metrics)
@@ -292,15 +261,10 @@ def metrics_of(runs: pd.DataFrame) -> list[str]:
 
 
 def incomparable(runs: pd.DataFrame) -> dict[str, str]:
-    """Say by ``pair_id`` why nothing can be said of a pair of matrices.
+    """Return by ``pair_id`` why a pair of matrices cannot be compared.
 
     One side is missing, a side mixes versions, or the sides differ in more than one field (seed 001,
-    section 2.1).
-
-    Parameters
-    ----------
-    runs : DataFrame
-        As in `MatrixTables`; every run has a pair and a side.
+    section 2.1). Every run has a pair and a side.
     """
     if _comparable(runs):
         return {}
@@ -382,13 +346,9 @@ SHOWN = 3
 
 @dataclass(frozen=True)
 class Choice:
-    """Which workloads are wanted.
+    """A choice of workloads by patterns of the shell such as ``* CPU Saturation *``.
 
-    Attributes
-    ----------
-    only, without : sequence of str
-        Patterns of the shell such as ``* CPU Saturation *``: a workload is chosen if it matches one of
-        `only`, where there are any, and none of `without`.
+    A workload is chosen if it matches one of `only`, where there are any, and none of `without`.
     """
 
     only: Sequence[str] = ()
@@ -398,12 +358,9 @@ class Choice:
         return bool(self.only or self.without)
 
     def of(self, tables: MatrixTables) -> MatrixTables:
-        """Return the tables of the workloads that are chosen.
+        """Return the tables of the chosen workloads.
 
-        Raises
-        ------
-        InputError
-            If a pattern matches none, or no workload is left.
+        InputError if a pattern matches none, or none is left.
         """
         names = tables.runs["workload"].drop_duplicates().tolist()
         matches = {

@@ -181,19 +181,10 @@ Whole = NDArray[np.intp]
 
 
 def stacks(place: Whole, places: int) -> Iterator[tuple[Whole, Whole]]:
-    """Yield places with the same number of rows, and these rows.
+    """Yield the places that have the same number of rows, rising, and these rows.
 
-    Parameters
-    ----------
-    place : ndarray of shape (n_rows,)
-        Where each row belongs, from 0 to `places`, exclusive.
-
-    Yields
-    ------
-    here : ndarray of shape (n_here,)
-        Places, rising; those without rows are left out.
-    rows : ndarray of shape (n_here, size)
-        Their rows, in their order.
+    `place` has shape (n_rows,), from 0 to `places`, exclusive. Yields ``here``, shape (n_here,), and
+    ``rows``, shape (n_here, size), in their order; places without rows are left out.
     """
     order, sizes = np.argsort(place, kind="stable"), np.bincount(place, minlength=places)
     starts = np.cumsum(sizes) - sizes
@@ -203,17 +194,10 @@ def stacks(place: Whole, places: int) -> Iterator[tuple[Whole, Whole]]:
 
 
 def middle(rows: Floats) -> tuple[Floats, Whole]:
-    """Return the median along the second axis, NaN apart, and how many values there are.
+    """Return the median along the second axis, NaN apart (NaN without values), and the number of values.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n_places, size, n_columns)
-        Rising along the second axis, NaN last, as ``np.sort`` leaves them.
-
-    Returns
-    -------
-    middle, count : ndarray of shape (n_places, n_columns)
-        The median is NaN where there is no value.
+    `rows` has shape (n_places, size, n_columns), rising along the second axis, NaN last, as ``np.sort``
+    leaves them; both results have shape (n_places, n_columns).
     """
     size = rows.shape[1]
     count = size - np.isnan(rows).sum(axis=1)
@@ -239,17 +223,10 @@ STEADY = 0.1
 
 @dataclass(frozen=True)
 class MatrixDecisions(Decisions):
-    """What was decided about matrices; ``reason`` is empty for what is kept.
+    """Decisions about matrices; ``reason`` is empty for what is kept.
 
-    Attributes
-    ----------
-    runs : DataFrame
-        ``run_id, kept, rule, reason``, row by row as the table of runs. ``rule`` is a short name of the rule
-        that the run breaks, such as "0 or more".
-    pairs : DataFrame
-        ``pair_id, kept, reason``, in the order of the first run of each.
-    metrics : DataFrame
-        ``metric, kept, reason``.
+    ``runs`` are row by row as the table of runs, with a short name of the broken ``rule``, such as "0 or
+    more"; ``pairs`` are in the order of the first run of each.
     """
 
     SPECS: ClassVar = {
@@ -294,23 +271,11 @@ class MatrixDecisions(Decisions):
 def decide(tables: MatrixTables, missing: float) -> MatrixDecisions:
     """Decide what can be learned from and judged.
 
-    A metric goes if more than `missing` of the runs lack it, or all have the same value. A run is invalid if
-    it breaks `data.matrices.validity.POSSIBLE`, lacks more than `missing` of the raw metrics that are left,
-    lacks a summary metric that is left, or has another transaction count than most runs of its workload
-    (table 3).
-    A pair goes if fewer than `BASELINE_RUNS` valid runs are left of the baseline, or none of the target.
-
-    Parameters
-    ----------
-    tables : MatrixTables
-        As left by `MatrixTables.without_flaws`.
-    missing : float
-        Between 0 and 1.
-
-    Raises
-    ------
-    InputError
-        If no raw metric, or no pair, is left.
+    A metric goes if more than `missing` of the runs lack it, or all have the same value. A run is invalid
+    if it breaks `POSSIBLE`, lacks more than `missing` of the raw metrics that are left, lacks a summary
+    metric that is left, or has another transaction count than most runs of its workload (table 3). A pair
+    goes if fewer than `BASELINE_RUNS` valid runs are left of the baseline, or none of the target.
+    InputError if no raw metric, or no pair, is left.
     """
     metrics = reasons(tables.runs[tables.all_metrics], missing, "runs", "measured", "value")
     left = telling(metrics, tables.raw)
@@ -436,13 +401,10 @@ def _warnings(tables: MatrixTables, decided: pd.DataFrame, raw: list[str]) -> It
 
 
 def unit_changes(tables: MatrixTables, metrics: list[str]) -> pd.DataFrame:
-    """Find metrics whose target looks like the baseline in another unit.
+    """Return ``pair_id, metric, ratio`` of metrics whose target looks like the baseline in another unit.
 
-    Returns
-    -------
-    DataFrame
-        ``pair_id, metric, ratio``: where both sides are steady and the ratio of their medians is within
-        `NEAR` of one of `UNIT_FACTORS` or its inverse.
+    Both sides are steady and the ratio of their medians is within `NEAR` of one of `UNIT_FACTORS` or its
+    inverse.
     """
     numbers, names = tables.numbers(metrics), tables.standing.names
     shape = (2 * len(names), len(metrics))

@@ -45,13 +45,10 @@ class TimedOutError(InputError):
 
 
 class TimeLimits:
-    """How many seconds runs may take: what the suite says, or what their first runs took.
+    """How many seconds runs may take: `timeout`, or what their first runs took.
 
-    Parameters
-    ----------
-    timeout : float, optional
-        Seconds that any run may take; without it 10 times the slowest of the first runs of the same thing,
-        at least 30 s, and 300 s until one of them has ended.
+    Without `timeout` 10 times the slowest of the first runs of the same thing, at least 30 s, and 300 s
+    until one of them has ended.
     """
 
     FIRST, LEAST, TIMES, RUNS = 300.0, 30.0, 10.0, 5
@@ -118,16 +115,14 @@ class Child:
     Parameters
     ----------
     place : str
-        What an error names.
+        The name of the program in errors.
     scratch : Path, optional
-        For a program that is measured: the directory of its temporary files, where ``output`` has what it
-        printed when it has ended; linear algebra takes one thread. Without it the environment is ours.
+        For a program that is measured: the directory of its temporary files, where ``output`` has its output
+        when it has ended; linear algebra takes one thread. Without it the environment is ours.
     cpu : int, optional
         The processor it is pinned to.
     environment : mapping, optional
-        Beside ours.
-    pass_fds : sequence of int
-        Descriptors that it takes over.
+        Variables beside ours.
 
     Attributes
     ----------
@@ -136,9 +131,9 @@ class Child:
     ended : int
         A descriptor that can be read from when the program has ended.
     group : Group or Descendants
-        What holds it and all it starts.
+        The program and all it starts.
     used : tuple of float
-        User and kernel seconds, with those of the children it waited for; known once it was taken note of.
+        User and kernel seconds, with those of the children it waited for; known after `end`.
 
     Raises
     ------
@@ -322,23 +317,14 @@ def execute(
     cpu: int | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Finished:
-    """Run `command` to its end.
-
-    Parameters
-    ----------
-    place : str
-        What an error names.
-    limit : float, optional
-        Seconds after which the program and what it started are ended.
-    scratch, cpu, environment
-        As `Child` takes them.
+    """Run `command` to its end; `place`, `scratch`, `cpu` and `environment` are as `Child` takes them.
 
     Raises
     ------
     InputError
         If the program is not installed.
     TimedOutError
-        If it ran for longer than `limit`.
+        If it ran for longer than `limit` seconds; it and what it started are ended.
     """
     child = Child(command, place, scratch, cpu=cpu, environment=environment)
     try:

@@ -50,20 +50,10 @@ _moving = threading.Lock()
 
 
 class Group:
-    """A control group that counts, and can end all that is in it.
+    """A control group that counts, and can end all that is in it; part of `within`, if that is given.
 
     Groups lie in the one of this process, so that they need no more rights than it has and underlie the same
-    limits. They end with this process, whatever ends it.
-
-    Parameters
-    ----------
-    within : Group, optional
-        The group that it is part of.
-
-    Raises
-    ------
-    OSError
-        From the constructor, if this machine does not let us make one.
+    limits. They end with this process, whatever ends it. OSError if this machine does not allow one.
     """
 
     #: What a program runs before it becomes itself, and what it needs in its environment.
@@ -296,10 +286,7 @@ def _libc() -> Any:
 class Quota:
     """A control group (version 1 or 2) whose processor time is bounded.
 
-    Raises
-    ------
-    OSError
-        From the constructor, if this machine does not let us make one.
+    OSError if this machine allows none.
     """
 
     def __init__(self) -> None:

@@ -121,18 +121,7 @@ SCHED = {"se.sum_exec_runtime": "run", "se.nr_migrations": "migrations", "nr_swi
 
 
 class ProcessTree:
-    """A program and what it started.
-
-    Parameters
-    ----------
-    pid : int
-        Of a child of ours, which may be stopped.
-
-    Attributes
-    ----------
-    resident_mebibytes : float
-        Resident memory at the last look.
-    """
+    """A program, a child of ours, and what it started; ``resident_mebibytes`` is as of the last look."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid

@@ -17,14 +17,9 @@ from data.measure.kernel_counts import CPU_TIMES, PROC, TICKS_PER_SECOND, rows
 
 
 class Disturbance:
-    """Processor time of the whole machine, or of one processor, less what the measurement itself used.
+    """Processor time of the whole machine, or of one processor, less the measurement's own.
 
-    Parameters
-    ----------
-    ours : float
-        Processor seconds that programs of the measurement which still run have used at the start.
-    processor : int, optional
-        The one that the measurement is pinned to.
+    `ours` are processor seconds that programs of the measurement which still run have used at the start.
     """
 
     def __init__(self, ours: float = 0.0, processor: int | None = None) -> None:
@@ -59,17 +54,8 @@ AUTOGROUP = Path("/proc/self/autogroup")
 class Pinned:
     """While the block runs, this process and what it starts run on one processor, at a priority.
 
-    Parameters
-    ----------
-    processor : int or None
-        None = where the kernel likes.
-    nice : int or None
-        As ``nice`` takes it: -20 comes before all others; None = as it is.
-
-    Attributes
-    ----------
-    settings : dict
-        What became of it: the processor, the niceness, and why not, where we may not.
+    None leaves the processor, or the niceness, as it is. ``settings`` has the result: the processor, the
+    niceness, and why not, where we may not.
     """
 
     def __init__(self, processor: int | None, nice: int | None) -> None:

@@ -59,8 +59,8 @@ def read(path: Path, reserved: Container[str] = (TIME,)) -> pd.DataFrame:
     Raises
     ------
     InputError
-        If the file cannot be read or has no such form, an event has the name of a column of samples, a count
-        is negative, infinite or beyond `MOST`, or there is no interval.
+        If the file cannot be read or has no such form, an event has a reserved name, a count is negative,
+        infinite or beyond `MOST`, or there is no interval.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -175,13 +175,7 @@ PLAIN = {"LC_ALL": "C"}
 
 
 def uncountable(events: Sequence[str]) -> dict[str, str]:
-    """Try to count each of `events` here; return why not by event, for those that perf cannot count.
-
-    Raises
-    ------
-    InputError
-        If perf is not installed.
-    """
+    """Return by event why perf cannot count it here; nothing for the others. InputError without perf."""
     return {event: why for event in events if (why := _why_not(event))}
 
 
@@ -193,15 +187,7 @@ def _why_not(event: str) -> str:
 
 
 class Counting:
-    """``perf stat -I`` attached to a stopped program; counts from `enable` to `stop`.
-
-    Parameters
-    ----------
-    pids : sequence of int
-        The program, with what it has started; what they start from now on is counted, too.
-    interval : float
-        Seconds.
-    """
+    """``perf stat -I`` attached to a stopped program, with what it starts; counts from `enable` to `stop`."""
 
     def __init__(self, pids: Sequence[int], events: Sequence[str], interval: float, output: Path) -> None:
         self.output = output

@@ -160,23 +160,25 @@ class Journal(Generic[Entry]):
         note: type | None = None,
         able: Mapping[str, Sequence[str]] | None = None,
     ) -> Self:
-        """Read the journal at `path`, or begin one for what `begun` describes.
+        """Read the journal at `path`, or begin one for the measurement that `begun` describes.
 
         Parameters
         ----------
         begun : mapping
-            The suite, and what of the machine must be the same all the time.
+            The suite, and settings of the machine that must be the same all the time.
         entry, note : type
-            What lines are read into: a note if they have just its keys.
+            The types of lines: a note if they have just its keys.
         able : mapping, optional
-            By name what this machine and this user can do of the suite: it must be the same, too, or entries
-            would differ by who measured them. Older journals don't have it.
+            By name the parts of the suite that this machine and this user can do: they must be the
+            same, too, or
+            entries would differ by who measured them.
 
         Raises
         ------
         InputError
-            If the file belongs to another suite or machine, was begun by who can do other things, or has a
-            line that is no record.
+            If the file belongs to another suite or machine, was begun with other abilities, or has a
+            line that is
+            no record.
         """
         if not path.exists():
             write_text(path, json.dumps({"suite": begun} | ({} if able is None else {"able": able})) + "\n")
@@ -376,12 +378,8 @@ class Session(Generic[Entry]):
     ) -> None:
         """Measure what the journal lacks, keeping each batch at once.
 
-        Parameters
-        ----------
-        make : callable
-            Measures a batch; returns its entries and the share of the machine that others used.
-        batch : int
-            How many are made one after the other, and again together.
+        `make` measures a batch and returns its entries and the share of the machine that others used;
+        batches are made, and made again, as a whole.
         """
         waiting, whole = self.waiting(everything), len(everything)
         for at in range(0, len(waiting), batch):
@@ -418,16 +416,12 @@ def shuffled(blocks: Iterable[Iterable[One]], shuffle: random.Random) -> list[On
 def quietest(
     make: Callable[[], tuple[Made, float]], foreign: float, attempts: float, progress: Callable[[str], None]
 ) -> tuple[Made, float]:
-    """Make something, and again while others use more than `foreign`; return the least disturbed.
+    """Make something, and again while others use more than the share `foreign`.
 
-    Parameters
-    ----------
-    make : callable
-        Returns what it made and the share of the machine that others used meanwhile.
-    attempts : float
-        How many times at most.
-    progress : callable
-        Told what is being waited for.
+    Return the least disturbed.
+
+    `make` returns what it made and the share of the machine that others used; `progress` is called with the
+    reason for waiting.
     """
     made, least = make()
     for attempt in count(1):

@@ -26,16 +26,11 @@ _UNREADABLE = (
 
 
 class ArraySpec(NamedTuple):
-    """What an array has to be.
+    """The expected kind and shape of an array.
 
-    Attributes
-    ----------
-    kind : str
-        "f" for numbers, "i" for whole ones, "b" for truth values, "U" for text.
-    shape : tuple of int or str
-        A name stands for a size that is 1 or more, and the same wherever the name stands.
-    finite : bool
-        Whether numbers must be.
+    ``kind`` is "f" for numbers, "i" for whole ones, "b" for truth values, "U" for text. A name in ``shape``
+    stands for a size that is 1 or more, and the same wherever the name stands. ``finite``: whether numbers
+    must be.
     """
 
     kind: str
@@ -48,11 +43,8 @@ def read(
 ) -> dict[str, NDArray[Any]]:
     """Read the arrays of `specs` from a NumPy archive, without pickle; those in `optional` may be absent.
 
-    Raises
-    ------
-    InputError
-        If the file is missing, is no such archive, would unpack to more than `MAX_BYTES`, lacks an array, or
-        an array is not as its spec says.
+    InputError if the file is missing, is no such archive, would unpack to more than `MAX_BYTES`, lacks an
+    array, or an array is not as its spec says.
     """
     try:
         with zipfile.ZipFile(path) as packed:

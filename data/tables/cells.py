@@ -20,19 +20,9 @@ MOST = 2.0**64
 
 
 def cells(path: Path, columns: Sequence[str] = (), **options: Any) -> pd.DataFrame:
-    """Read a CSV file as text; an empty cell is empty text.
+    """Read a CSV file as text, with the `columns` that it must have; an empty cell is empty text.
 
-    Parameters
-    ----------
-    columns : sequence of str
-        Those that it must have.
-    **options
-        Of `pandas.read_csv`.
-
-    Raises
-    ------
-    InputError
-        If the file is missing, is no CSV, or lacks a column.
+    `options` are those of `pandas.read_csv`. InputError if the file is missing, is no CSV, or lacks a column.
     """
     try:
         table = pd.read_csv(path, **{"dtype": "str", "keep_default_na": False, **options})
@@ -95,18 +85,14 @@ def numbers(
     gaps: bool = False,
     first: int = 2,
 ) -> pd.Series:
-    """Turn a column of cells into numbers.
+    """Return a column of cells, text or numbers, as numbers.
 
     Parameters
     ----------
-    column : Series
-        Text, or what pandas has already read as numbers.
-    path : Path
-        For the message.
     expected : str
-        What a cell has to be, in words.
+        The description of a right cell.
     wrong : callable
-        Marks the numbers that are not that; NaN is what is no number at all.
+        Marks wrong numbers; NaN is what is no number at all.
     gaps : bool
         Whether an empty cell may stand for a missing number.
     first : int
@@ -115,7 +101,7 @@ def numbers(
     Raises
     ------
     InputError
-        At the first cell that is wrong, with its line.
+        At the first wrong cell, with its line.
     """
     text = column.str.strip() if column.dtype == "str" else column
     found = pd.to_numeric(text, errors="coerce").astype("float64")

@@ -28,17 +28,9 @@ _MERGE = "tag:yaml.org,2002:merge"
 
 
 def require_unique_keys(document: bytes) -> None:
-    """Refuse JSON in which an object has a key twice, however the key is escaped.
+    """Refuse valid JSON in UTF-8 with an object that has a key twice, however the key is escaped.
 
-    Parameters
-    ----------
-    document : bytes
-        Valid JSON in UTF-8.
-
-    Raises
-    ------
-    InputError
-        Naming the key, the object's place and the line.
+    InputError names the key, the object's place and the line.
     """
     # decoding keeps one of equal keys: then fewer colons are written than were read
     try:
@@ -121,13 +113,7 @@ class TextLoader(_UniqueKeys, yaml.BaseLoader):
 
 
 def written(path: Path, stage: str) -> dict[str, Any]:
-    """Read what `stage` wrote to `path`.
-
-    Raises
-    ------
-    InputError
-        If the file is missing or is no JSON.
-    """
+    """Read JSON that `stage` wrote to `path`; InputError if the file is missing or is no JSON."""
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except OSError as exc:
@@ -180,12 +166,9 @@ class Section(_Known):
 
 
 def said(exc: ValidationError, whole: str = "the file") -> str:
-    """Tell the first thing that is wrong with what was given: place, value and what was expected.
+    """Return the first problem in one line: place, value and what was expected.
 
-    Parameters
-    ----------
-    whole : str
-        What the line calls all of it, where no single place is wrong.
+    `whole` is the name of the whole document, for problems without a single place.
     """
     first = exc.errors(include_url=False)[0]
     place = ".".join(str(part)[:_QUOTED] for part in first["loc"] if not _of_union(part))

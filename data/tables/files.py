@@ -18,13 +18,7 @@ _AT_ONCE = 2**20
 
 
 def digest_of(*paths: Path) -> str:
-    """Return the SHA-256 of these files, one after another.
-
-    Raises
-    ------
-    InputError
-        If one of them is missing.
-    """
+    """Return the SHA-256 of these files, one after another; InputError if one is missing."""
     digest = hashlib.sha256()
     for path in paths:
         try:
@@ -47,22 +41,9 @@ PART = ".part"
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give a temporary path beside `path`; rename it over `path` if the block succeeds.
+    """Yield a temporary path beside `path`; rename it over `path` if the block succeeds, else remove it.
 
-    Parameters
-    ----------
-    path : Path
-        The file to write. Missing parent directories are made.
-
-    Yields
-    ------
-    Path
-        The temporary path to write to. It is removed if the block raises.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written; names `path`, not the temporary path.
+    Missing parent directories are made. OSError names `path`, not the temporary path.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with writing(path, path.parent):
@@ -102,17 +83,9 @@ def write_json(path: Path, content: Any) -> None:
 
 
 def read_json(path: Path, model: type[T]) -> T:
-    """Read a JSON file of our own and validate it.
+    """Read a JSON file of our own and validate it as `model`, a type that pydantic can validate.
 
-    Parameters
-    ----------
-    model : type
-        What pydantic can validate: one of its models, or a dataclass.
-
-    Raises
-    ------
-    InputError
-        If it is missing, no JSON, or not what `model` says; names the first key that is wrong.
+    InputError if it is missing, no JSON, or not as `model` demands; names the first key that is wrong.
     """
     from pydantic import TypeAdapter, ValidationError
 
@@ -125,12 +98,9 @@ def read_json(path: Path, model: type[T]) -> T:
 
 
 def content_of(path: Path) -> object:
-    """Return what a JSON file holds: read whole, in a bearable size, without NaN.
+    """Return the content of a JSON file: read whole, up to `MAX_BYTES`, without NaN.
 
-    Raises
-    ------
-    InputError
-        If the file is missing, empty, too large or no JSON.
+    InputError if the file is missing, empty, too large or no JSON.
     """
     try:
         size = path.stat().st_size
@@ -159,12 +129,7 @@ def content_of(path: Path) -> object:
 def json_content(text: str) -> Any:
     """Parse JSON as RFC 8259 has it, without NaN, infinity, or keys that appear twice.
 
-    Raises
-    ------
-    InputError
-        If a key appears twice; names it, its place and line.
-    ValueError, RecursionError
-        If `text` is anything else; says why.
+    InputError names a repeated key, its place and line; any other problem is a ValueError or RecursionError.
     """
     try:
         content = json.loads(text, parse_constant=_not_json)
@@ -185,15 +150,8 @@ def json_content(text: str) -> Any:
 def yaml_content(path: Path, loader: type[Any] | None = None) -> Any:
     """Return the content of a YAML file of at most `MAX_YAML` MiB.
 
-    Parameters
-    ----------
-    loader : type, optional
-        `SafeLoader` (the default) or `TextLoader` of `data.tables.documents`.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, is too large, is no YAML, or has a key twice in a mapping.
+    `loader` is `SafeLoader` (the default) or `TextLoader` of `data.tables.documents`. InputError if the
+    file cannot be read, is too large, is no YAML, or has a key twice in a mapping.
     """
     import yaml
 

@@ -31,16 +31,10 @@ class Reading(Generic[Read]):
 
 @dataclass(frozen=True)
 class Format(Generic[Reader]):
-    """A format.
+    """A format: its reader, and how it is recognised.
 
-    Attributes
-    ----------
-    read : callable
-        Reads a source.
-    sign : str
-        A pattern of what a directory of this format holds.
-    suffix : str
-        What the name of a single file of this format ends with, where it may be one.
+    ``sign`` is a pattern of what a directory of this format holds; ``suffix`` the end of the name of a
+    single file, where it may be one.
     """
 
     read: Reader
@@ -53,13 +47,7 @@ class Format(Generic[Reader]):
 
 
 def chosen(formats: Mapping[str, Format[Reader]], name: str, paths: Sequence[Path]) -> Reader:
-    """Return what reads a format.
-
-    Raises
-    ------
-    InputError
-        If the format is unknown, or a path is missing.
-    """
+    """Return the reader of a format; InputError if the format is unknown, or a path is missing."""
     if name not in formats:
         raise InputError(f'format "{name}" {unknown(name, formats)}')
     for path in paths:
@@ -72,10 +60,7 @@ def chosen(formats: Mapping[str, Format[Reader]], name: str, paths: Sequence[Pat
 class Sources(Generic[TablesType]):
     """How a family reads sources that are read whole.
 
-    Attributes
-    ----------
-    needed : mapping of str to callable
-        What tables must hold some of, in a word, and what lists it.
+    ``needed`` has, by a word for messages, what lists the rows that tables must have some of.
     """
 
     formats: Mapping[str, Format[Callable[[Path], TablesType]]]
@@ -83,20 +68,12 @@ class Sources(Generic[TablesType]):
     needed: Mapping[str, Callable[[TablesType], Sized]]
 
     def read(self, name: str, paths: Sequence[Path], *, keep_going: bool = False) -> Reading[TablesType]:
-        """Read all of `paths`.
+        """Read and join all of `paths` in the format `name`.
 
-        Parameters
-        ----------
-        name : str
-            Of the format.
-        keep_going : bool
-            Leave out what cannot be used, and tell it.
+        With `keep_going`, leave out and report wrong rows.
 
-        Raises
-        ------
-        InputError
-            If the format is unknown, a path is missing, a source cannot be read, or nothing is there of what
-            is `needed`; and, unless `keep_going`, at the first thing that is wrong.
+        InputError if the format is unknown, a path is missing, a source cannot be read, or nothing is there
+        of what is `needed`; and, unless `keep_going`, at the first wrong row.
         """
         reader, problems = chosen(self.formats, name, paths), Problems(keep_going)
         joined = self.tables.joined([reader(path) for path in paths])

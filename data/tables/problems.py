@@ -13,12 +13,9 @@ ALIKE = 0.6
 
 
 def nearest(name: str, known: Iterable[str], alike: float = ALIKE) -> str | None:
-    """Return the name among `known` that is most like `name`, however its letters are cased; None if none is.
+    """Return the name among `known` that is most like `name`, regardless of case; None if none is.
 
-    Parameters
-    ----------
-    alike : float
-        How alike they must be: twice the letters in common, over the letters of both.
+    `alike` is the least similarity: twice the letters in common, over the letters of both.
     """
     spelt = {one.casefold(): one for one in known}
     found = get_close_matches(name.casefold(), spelt, 1, alike)
@@ -46,12 +43,9 @@ SHOWN = 5
 
 @dataclass
 class Problems:
-    """Bad input met while reading: raised at once, or kept when `keep_going`.
+    """Bad input met while reading: raised at once, or kept in ``skipped`` when ``keep_going``.
 
-    Attributes
-    ----------
-    notes : list of str
-        What a reader had to assume, one line each; it stands beside the answer.
+    ``notes`` are assumptions of a reader, one line each, which are shown beside the answer.
     """
 
     keep_going: bool = False

@@ -18,16 +18,10 @@ from data.tables.problems import Problems
 
 @dataclass(frozen=True)
 class Rule:
-    """What the values of a column must be.
+    """A rule for the values of a column.
 
-    Attributes
-    ----------
-    told : str
-        What they must be, in words.
-    holds : callable
-        Marks the values that are that, of those that are there.
-    gaps : bool
-        Whether values may be missing.
+    ``told`` describes right values; ``holds`` marks them among those that are there; ``gaps``: whether
+    values may be missing.
     """
 
     column: str
@@ -124,12 +118,9 @@ class Spec(parquet.WantedColumns):
     rules: Sequence[Rule] = ()
 
     def read(self, path: Path) -> pd.DataFrame:
-        """Read the table from a Parquet file; one that a source lacks is empty.
+        """Read the table from a Parquet file; one that a source may lack is empty.
 
-        Raises
-        ------
-        InputError
-            As of `data.tables.parquet.read`.
+        See `data.tables.parquet.read`.
         """
         if self.may_lack and not path.exists():
             return typed(None, self.dtypes)
@@ -143,21 +134,11 @@ class Spec(parquet.WantedColumns):
         )
 
     def sound(self, table: pd.DataFrame, name: str, problems: Problems) -> pd.DataFrame:
-        """Tell `problems` what is wrong in a table; return it without those rows.
+        """Return the table `name` without wrong rows, and report each of these once to `problems`.
 
-        A row is told once: for the first rule that it breaks; or because it repeats another one in what is
-        `unique`. Of repeated rows the first that is right otherwise stays.
-
-        Parameters
-        ----------
-        name : str
-            What messages call it.
-
-        Raises
-        ------
-        InputError
-            At the first of them, unless ``problems.keep_going``; and if a column is missing or of another
-            type.
+        A row is wrong by the first rule that it breaks, or because it repeats another one in the columns
+        `unique`. Of repeated rows the first that is right otherwise stays. InputError at the first, unless
+        ``problems.keep_going``; and if a column is missing or of another type.
         """
         rows, known = table.reset_index(drop=True), list(self.unique)
         wrong = broken(rows, self.rules, self.dtypes, name) if self.rules else {}
@@ -198,13 +179,7 @@ class Tables:
 
     @classmethod
     def read(cls, directory: Path) -> Self:
-        """Read the Parquet files of `directory`.
-
-        Raises
-        ------
-        InputError
-            If a file is missing, is no Parquet file, lacks a column, or a value is of another type.
-        """
+        """Read the Parquet files of `directory`; see `data.tables.parquet.read`."""
         paths = {name: directory / f"{spec.file or name}.parquet" for name, spec in cls.SPECS.items()}
         return cls.of({name: cls.SPECS[name].read(path) for name, path in paths.items()})
 
@@ -231,12 +206,9 @@ class Tables:
         return self.spec(name).sound(getattr(self, name), name, problems)
 
     def without_flaws(self, problems: Problems) -> Self:
-        """Tell `problems` which rows cannot be used as they stand; return the tables without them.
+        """Return the tables without unusable rows, and report these to `problems`.
 
-        Raises
-        ------
-        InputError
-            At the first of them, unless ``problems.keep_going``.
+        InputError at the first of them, unless ``problems.keep_going``.
         """
         return replace(self, **{name: self.sound(name, problems) for name in self.SPECS})
 
@@ -268,11 +240,5 @@ def read_table(
     optional: Collection[str] = (),
     further: Callable[[str], str] | None = None,
 ) -> pd.DataFrame:
-    """Read one Parquet table and give its columns their types; see `data.tables.parquet.WantedColumns`.
-
-    Raises
-    ------
-    InputError
-        As of `data.tables.parquet.read`.
-    """
+    """Read one Parquet table and give its columns their types; see `data.tables.parquet.WantedColumns`."""
     return Spec(dtypes, optional, further=further).read(path)

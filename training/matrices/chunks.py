@@ -114,11 +114,11 @@ class LargeRecipe:
             raise InputError(f'model="{self.cell.model}"; expected one of: {known}')
         chunks, found = self.cleaned(source, work)
         # the form learns from all chunks, then all pairs are contrasted; see `Shape.of`
-        known = learned(chunks, self.compute)
+        learnt = learned(chunks, self.compute)
         share = min(1.0, SEARCHED / max(1, chunks.pairs))
-        task = partial(shape, chunks=chunks, known=known, share=share, seed=self.seed)
+        task = partial(shape, chunks=chunks, known=learnt, share=share, seed=self.seed)
         shaped = side_by_side(task, list(enumerate(chunks.files)), self.compute, "contrast pairs")
-        engine = self.learned(known[0], shaped)
+        engine = self.learned(learnt[0], shaped)
         some = MatrixTables.joined([one.some for one in found])
         by_analysts = any(one.by_analysts for one in found)
         card = EngineCard(

@@ -45,13 +45,8 @@ Arrays = dict[str, NDArray[Any]]
 def read(directory: Path) -> CorunTables:
     """Read a directory with ``data.npz`` (solo) and ``if2.npz`` (beside one co-runner).
 
-    A machine is a platform, ``<engine>:<device>``. A family is a workload without its size. Times beside the
-    same co-runner are numbered as repetitions.
-
-    Raises
-    ------
-    InputError
-        If a file or array is missing, or an index names no platform or workload.
+    A machine is a platform, ``<engine>:<device>``; a family is a workload without its size. Times beside the
+    same co-runner are numbered as repetitions. InputError names a wrong file, array or index.
     """
     specs = {directory / "data.npz": SOLO, directory / "if2.npz": CORUN}
     solo, corun = (arrays.read(path, spec) for path, spec in specs.items())

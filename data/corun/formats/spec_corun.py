@@ -33,11 +33,6 @@ def read(directory: Path) -> CorunTables:
     A machine is a campaign. The events of a program are the points of its curve (``beside_<n>mb``: its
     seconds beside a footprint of n MB) and, where the campaign has it, its contentiousness
     (``reporter_slowdown``). Solo seconds are the curve's at 0 MB; a co-run takes solo seconds / actual.
-
-    Raises
-    ------
-    InputError
-        If there is no campaign, a file or column is missing, a value is no number, or a program has no curve.
     """
     campaigns = sorted(path.parent for path in directory.glob(f"*/{PAIRS}"))
     if (directory / PAIRS).exists():

@@ -149,20 +149,15 @@ UNITS = ("unit", "metric")
 
 
 def read_application(path: Path, measure: ValueColumn, beyond: int = 0) -> pd.DataFrame:
-    """Read a CSV file.
+    """Read a CSV file into a table with the columns of `data.fingerprints.tables.APPLICATION_DTYPES`.
 
     Parameters
     ----------
     measure : ValueColumn
-        What the values are; a column ``unit`` or ``metric`` takes the place of its metric.
+        The measured quantity; a column ``unit`` or ``metric`` takes the place of its metric.
     beyond : int
         Values without a repetition are numbered from the one after this. Beyond the repetitions of the
         fingerprints they belong to their machine, not to one run of its fingerprint.
-
-    Returns
-    -------
-    DataFrame
-        With the columns of `data.fingerprints.tables.APPLICATION_DTYPES`.
 
     Raises
     ------

@@ -51,32 +51,17 @@ def _holds_seconds(path: Path) -> bool:
 
 
 def read_asked(name: str, path: Path, *, keep_going: bool = False) -> Reading[MatrixTables]:
-    """Read what is to be judged: as `read` does, but pairs that cannot be compared stay in.
+    """Read measurements to be judged: pairs that cannot be compared stay in, flags of analysts are not read.
 
-    They get the verdict ``invalid``. What analysts have flagged is not read at all.
-
-    Raises
-    ------
-    InputError
-        As of `read`.
+    Such pairs get the verdict ``invalid``. InputError as of `read`.
     """
     tables = MatrixTables.read(path, flags=False) if name == "tables" else FORMATS[name].read(path)
     return asked(tables, path, Problems(keep_going))
 
 
 def asked(tables: MatrixTables, source: Path | str, problems: Problems) -> Reading[MatrixTables]:
-    """Return what of `tables` can be judged, or at least be called invalid.
+    """Return the part of `tables` that can be judged, or at least be called invalid.
 
-    Parameters
-    ----------
-    source : path or str
-        Where they come from.
-    problems : Problems
-        Gets what is wrong.
-
-    Raises
-    ------
-    InputError
-        At the first run that is wrong, unless ``problems.keep_going``; and if there is no run or no metric.
+    InputError at the first wrong run, unless ``problems.keep_going``; and if there is no run or no metric.
     """
     return SOURCES.reading(tables.without_flawed_runs(problems), source, problems)
