@@ -432,12 +432,12 @@ def timelines(  # noqa: PLR0917 - typer hands options over by name
 ) -> int:
     """Show the results of many versions as pages: a box per version, with verdicts and lasting changes."""
     from data.comparisons.params import Measure
-    from serving.comparisons.timelines.generate import TimelineWish, give_timelines
+    from serving.comparisons.timelines.generate import TimelineWish, write_timelines
 
     measure = Measure(metric=metric, better=better)
     many = jobs or len(os.sched_getaffinity(0))
     wish = TimelineWish(tuple(rules), results, output, model, server, measure, keep_going, many)
-    return give_timelines(wish, as_json=as_json)
+    return write_timelines(wish, as_json=as_json)
 
 
 def add(app: typer.Typer) -> None:

@@ -325,5 +325,6 @@ def _verdicts(
             *(one for said in aside for one in said.get(place, ())),
         )
         by: DecidedBy = "floor" if below and start[3] == "pass" else "model"
-        rest = (told, worst, best, cuts.low, explanations, place)
-        yield Verdict(*start, probability, cuts.high, None, by, *rest)
+        yield Verdict(
+            *start, probability, cuts.high, None, by, told, worst, best, cuts.low, explanations, place
+        )

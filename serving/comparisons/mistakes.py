@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from data.comparisons.labels.consensus import decided
 from data.comparisons.sides import Sides
-from data.comparisons.tables import COMPARISON_DTYPES, OPERATION, ComparisonTables
+from data.comparisons.tables import COMPARISON_DTYPES, OPERATION, ComparisonTables, units
 from data.paths import Places
 from features.comparisons.prepared import Asked
 from serving.comparisons.explain.features import Fact
@@ -89,9 +89,9 @@ def worst_mistakes(verdicts: pd.DataFrame, tables: ComparisonTables, most: int =
     found = surest_mistakes(verdicts, "comparison_id", most).merge(
         comparisons, on="comparison_id", validate="one_to_one"
     )
-    results = tables.results.merge(found[OPERATION].drop_duplicates(), on=OPERATION)
-    sides = Sides.of(replace(tables, results=results, comparisons=found[list(COMPARISON_DTYPES)]))
-    measured = results.drop_duplicates(OPERATION)[[*OPERATION, "unit", "better"]]
+    tables = _with_comparisons(tables, found[list(COMPARISON_DTYPES)])
+    sides = Sides.of(tables)
+    measured = tables.results.drop_duplicates(OPERATION)[[*OPERATION, "unit", "better"]]
     people = found["comparison_id"].map(_people(tables.labels)).fillna("\N{EN DASH}")
     told = found.merge(measured, on=OPERATION, how="left").assign(label=found["status"], labelled_by=people)
     names = [field.name for field in fields(Mistake) if field.name in told]
@@ -113,11 +113,16 @@ def told_of(root: Path, comparisons: Sequence[str]) -> dict[str, tuple[str, ...]
     kept = tables.comparisons[tables.comparisons["comparison_id"].isin(comparisons)][list(COMPARISON_DTYPES)]
     if kept.empty:
         return {}
-    results = tables.results.merge(kept[OPERATION].drop_duplicates(), on=OPERATION)
-    asked = Asked.of(Sides.of(replace(tables, results=results, comparisons=kept)))
-    unit = kept.merge(results.drop_duplicates(OPERATION), on=OPERATION, how="left")["unit"].astype(str)
-    named = enumerate(zip(kept["comparison_id"], unit, strict=True))
+    tables = _with_comparisons(tables, kept)
+    asked = Asked.of(Sides.of(tables))
+    named = enumerate(zip(kept["comparison_id"], units(tables), strict=True))
     return {name: _words(asked, place, own) for place, (name, own) in named}
+
+
+def _with_comparisons(tables: ComparisonTables, comparisons: pd.DataFrame) -> ComparisonTables:
+    """Return `tables` with only these comparisons, and the results of their operations."""
+    results = tables.results.merge(comparisons[OPERATION].drop_duplicates(), on=OPERATION)
+    return replace(tables, results=results, comparisons=comparisons)
 
 
 def _words(asked: Asked, place: int, unit: str) -> tuple[str, ...]:

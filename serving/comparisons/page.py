@@ -28,7 +28,7 @@ from serving.comparisons.charts import (
 )
 from serving.comparisons.evaluated import EvaluatedComparisons
 from serving.comparisons.labels.command import Doubts
-from serving.comparisons.mistakes import Mistake, mistake_chart, worst_mistakes
+from serving.comparisons.mistakes import mistake_chart, worst_mistakes
 from serving.reports.chart_marks import Spot
 from serving.reports.charts import FAIL, MUTED, PAPER, PASS, Chart, Words, counted, percent, plain
 from serving.reports.evaluation_files import Confusion
@@ -258,22 +258,6 @@ def _where_wrong(evaluated: EvaluatedComparisons, champion: pd.DataFrame) -> str
 _SEED_FEATURE = re.compile(r"(medians|mins|maxes|q1s|q3s)_(min|med|median|max)")
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """A mistake and its chart."""
-
-    mistake: Mistake
-    chart: Chart
-
-
-@dataclass(frozen=True)
-class PromisesDrawn:
-    """What became of the champion's promises, and its charts."""
-
-    promises: ModelPromises
-    charts: tuple[Chart, Chart]
-
-
 def page(root: Path) -> str:
     """Return the page for the files under `root`, as one self-contained HTML text."""
     evaluated = EvaluatedComparisons.read(root)
@@ -285,9 +269,15 @@ def page(root: Path) -> str:
             file=Places("comparisons", root).evaluated / "oof.parquet",
         )
     confusion = Confusion.of(champion)
-    mistakes = [Drawn(one, mistake_chart(one)) for one in worst_mistakes(champion, evaluated.tables)]
+    worst = worst_mistakes(champion, evaluated.tables)
     promises = metrics.promises.get("grouped", {}).get(metrics.champion)
-    kept = promises and PromisesDrawn(promises, promise_charts(champion, promises))
+    kept = promises and {
+        "promises": promises,
+        "charts": (
+            reliability_chart(champion, metrics.champion, promises.calibration_error),
+            looks_chart(promises.sent),
+        ),
+    }
     doubts = Doubts.of(evaluated)
     return render(
         "comparisons.html",
@@ -300,16 +290,10 @@ def page(root: Path) -> str:
         confusion=confusion_chart("confusion", metrics.champion, confusion),
         curves=precision_recall_chart("precision-recall", models, evaluated.of("grouped", "rule")),
         figures=figures(evaluated),
-        mistakes=mistakes,
+        mistakes=[{"mistake": one, "chart": mistake_chart(one)} for one in worst],
         doubts=doubts,
         wrong=confusion.missed + confusion.false_alarms,
     )
-
-
-def promise_charts(champion: pd.DataFrame, promises: ModelPromises) -> tuple[Chart, Chart]:
-    """Draw what the champion's probabilities are worth, and what looks save; from its held-out verdicts."""
-    name = str(champion["entry"].iloc[0])
-    return reliability_chart(champion, name, promises.calibration_error), looks_chart(promises.sent)
 
 
 def figures(evaluated: EvaluatedComparisons) -> list[tuple[str, Chart | None, str]]:

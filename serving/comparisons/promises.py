@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field
@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 if TYPE_CHECKING:
     from training.comparisons.stored import Card
     from training.evaluation.thresholds import Promise, Promised, VerdictCosts, Wish
+    from training.evaluation.risk_guarantee import Promise, Promised
 
 
 class CostsAnswer(BaseModel):
@@ -67,51 +68,33 @@ def decided_answer(card: Card) -> dict[str, Any]:
 
 def promise_answer(promise: Promise) -> dict[str, Any]:
     """Return what can be asked of a model, as `PromiseAnswer` has it."""
-    numbers = {name: getattr(promise, name) for name in ("confidence", "fails", "groups")}
-    return {
-        **numbers,
-        "missed": _levels(promise.missed),
-        "false_alarms": _levels(promise.false_alarms),
-        "guarantee": promise.guarantee,
+    numbers = {name: getattr(promise, name) for name in ("confidence", "fails", "groups", "guarantee")}
+    levels = {
+        name: [
+            {"share": one.share, "possible": one.cut is not None, "measured": one.measured, "held": one.held}
+            for one in getattr(promise, name)
+        ]
+        for name in ("missed", "false_alarms")
     }
-
-
-def _levels(promised: Sequence[Promised]) -> list[dict[str, Any]]:
-    return [
-        {"share": one.share, "possible": one.cut is not None, "measured": one.measured, "held": one.held}
-        for one in promised
-    ]
+    return numbers | levels
 
 
 def line(card: Card) -> str:
-    """Say in one line what the verdicts by `card` keep."""
-    wish = card.wish
-    if wish.costs is not None:
-        return _told_costs(wish.costs)
-    told = [*_promises(card), *_looks(wish)]
-    return "; ".join(told) if told else "nothing is promised"
-
-
-def _told_costs(costs: VerdictCosts) -> str:
-    return (
-        f"cheapest where a miss costs {costs.miss:g}, a false alarm {costs.false_alarm:g} "
-        f"and a look {costs.look:g}"
-    )
-
-
-def _looks(wish: Wish) -> Iterator[str]:
+    """Describe in one line the guarantee or the costs that the verdicts by `card` keep."""
+    wish, promise, costs = card.wish, card.promise, card.wish.costs
+    if costs is not None:
+        return (
+            f"cheapest where a miss costs {costs.miss:g}, a false alarm {costs.false_alarm:g} "
+            f"and a look {costs.look:g}"
+        )
+    kept = []
+    if promise is not None and wish.missed is not None:
+        kept.append(_promise(promise, promise.missed, wish.missed, "regressions", "pass"))
+    if promise is not None and wish.false_alarms is not None:
+        kept.append(_promise(promise, promise.false_alarms, wish.false_alarms, "others", "fail"))
     if wish.looks is not None:
-        yield f"at most {100 * wish.looks:g} % of the comparisons are unsure"
-
-
-def _promises(card: Card) -> Iterator[str]:
-    promise, wish = card.promise, card.wish
-    if promise is None:
-        return
-    if wish.missed is not None:
-        yield _promise(promise, promise.missed, wish.missed, "regressions", "pass")
-    if wish.false_alarms is not None:
-        yield _promise(promise, promise.false_alarms, wish.false_alarms, "others", "fail")
+        kept.append(f"at most {100 * wish.looks:g} % of the comparisons are unsure")
+    return "; ".join(kept) or "nothing is promised"
 
 
 def _promise(promise: Promise, levels: Sequence[Promised], share: float, which: str, verdict: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from json.encoder import encode_basestring_ascii as _quoted
 
 from data.comparisons.pair import counted
-from serving.comparisons.explain.explanations import Precedent, Reason, Unlike
+from serving.comparisons.explain.explanations import Precedent, Reason
 from serving.comparisons.judge import Judgement, Move, Verdict
 from serving.comparisons.promises import decided_answer, line
 from serving.reports.verdict_lines import Answer, Lines, VerdictLine
@@ -73,6 +73,10 @@ def _verdict(verdict: Verdict, flipped: bool) -> str:
     invalid = "null" if verdict.invalid_reason is None else _quoted(verdict.invalid_reason)
     remarks = ", ".join(map(_quoted, verdict.remarks))
     reasons = ", ".join(map(_reason_json, verdict.reasons))
+    words = ", ".join(map(_quoted, verdict.words))
+    examples = ", ".join(map(_example, verdict.examples))
+    flips_at, flip = (verdict.flips_at, verdict.flip) if flipped else (None, "")
+    unlike = "null" if verdict.unlike is None else json.dumps(verdict.unlike._asdict(), allow_nan=False)
     return (
         f'{{"comparison_id": {_quoted(verdict.comparison_id)}, "benchmark": {_quoted(verdict.benchmark)},'
         f' "operation": {_quoted(verdict.operation)}, "verdict": "{verdict.verdict}",'
@@ -80,18 +84,8 @@ def _verdict(verdict: Verdict, flipped: bool) -> str:
         f' "unsure_from": {verdict.unsure_from!r},'
         f' "reasons": [{reasons}], "invalid_reason": {invalid}, "decided_by": "{verdict.decided_by}",'
         f' "remarks": [{remarks}], "moved": {_move(verdict.moved)}, "improved": {_move(verdict.improved)},'
-        f" {_said(verdict, flipped)}}}"
-    )
-
-
-def _said(verdict: Verdict, flipped: bool) -> str:
-    """Return what stands beside the numbers: sentences, labelled comparisons, what flips it, a warning."""
-    words = ", ".join(map(_quoted, verdict.words))
-    examples = ", ".join(map(_example, verdict.examples))
-    at, told = (verdict.flips_at, verdict.flip) if flipped else (None, "")
-    return (
-        f'"words": [{words}], "examples": [{examples}], "flips_at": {_number(at)}, "flip": {_quoted(told)},'
-        f' "unlike": {_unlike(verdict.unlike)}'
+        f' "words": [{words}], "examples": [{examples}], "flips_at": {_number(flips_at)},'
+        f' "flip": {_quoted(flip)}, "unlike": {unlike}}}'
     )
 
 
@@ -102,10 +96,6 @@ def _example(one: Precedent) -> str:
         f' "labelled_by": {_quoted(one.labelled_by)}, "labelled_at": {_quoted(one.labelled_at)},'
         f' "distance": {one.distance!r}, "near": {_quoted(one.near)}}}'
     )
-
-
-def _unlike(one: Unlike | None) -> str:
-    return "null" if one is None else json.dumps(one._asdict(), allow_nan=False)
 
 
 def _reason_json(reason: Reason) -> str:

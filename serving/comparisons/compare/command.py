@@ -141,8 +141,8 @@ def compare_runs(comparing: Comparing, outputs: Outputs, failing: Collection[str
     terminal = outputs.output is None and sys.stdout.isatty()
     shown = _shown(compared, outputs.shown, outputs.name, terminal=terminal)
     write(shown, outputs.output, styled=terminal and outputs.shown == "table")
-    counts = {**compared.counts, "missing": len(compared.missing)}
-    return 1 if any(counts.get(kind) for kind in failing) else 0
+    present = {*compared.counts, *(["missing"] if compared.missing else [])}
+    return 1 if present.intersection(failing) else 0
 
 
 def _shown(compared: ComparedSides, form: str, name: str, *, terminal: bool = False) -> str | bytes:

@@ -66,8 +66,10 @@ class ComparedRuns:
 
     def paired(self) -> TwoRuns:
         """Return the comparisons of both sides, with earlier runs as their history."""
-        sides = ([run.results for run in side] for side in (self.baseline, self.target, self.earlier))
-        return paired_runs(*sides, self.names)
+        baseline, target, earlier = (
+            [run.results for run in side] for side in (self.baseline, self.target, self.earlier)
+        )
+        return paired_runs(baseline, target, earlier, self.names)
 
     def matching(
         self, renamed: Mapping[NamedOperation, NamedOperation], note: Callable[[str], object]

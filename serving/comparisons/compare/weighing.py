@@ -16,7 +16,7 @@ from features.comparisons.lasting_changes import SMALLEST, WANTED
 from features.comparisons.prepared import Asked
 from features.comparisons.summaries import spread
 from serving.comparisons.explain.features import percent
-from serving.comparisons.judge import Judgement, Move, Verdict, judge
+from serving.comparisons.judge import Judgement, Move, Verdict, judge, moves
 from serving.comparisons.model import Judge
 
 Outcome = Literal[
@@ -175,9 +175,7 @@ def _faster(
         return {}
     turned = judge(_turned(tables, rows), served).answers
     best = asked.best[rows[turned == "fail"]]
-    columns = (asked.sides.threads, *(five[:, 2] for _, _, five in asked.sides.both), asked.change)
-    moves = (Move(*one) for one in zip(*(column[best].tolist() for column in columns), strict=True))
-    return dict(zip(rows[turned == "fail"].tolist(), moves, strict=True))
+    return dict(zip(rows[turned == "fail"].tolist(), filter(None, moves(asked, best)), strict=True))
 
 
 def _turned(tables: ComparisonTables, rows: NDArray[np.int64]) -> ComparisonTables:

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Explanations of verdicts: contributions, sentences, nearest examples, counterfactuals."""

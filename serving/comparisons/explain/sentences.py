@@ -381,8 +381,7 @@ def _beside(change: float, usual: float) -> int:
     return _sign(change) if abs(change) > _STANDS_OUT * usual else _NEITHER
 
 
-def _scatter(facts: Facts, direction: Direction) -> FactInWords:
-    del direction
+def _scatter(facts: Facts, _direction: Direction) -> FactInWords:
     words = (
         f"samples scatter by {percent(facts.noise_baseline)} in the baseline"
         f" and {percent(facts.noise_target)} in the target"
@@ -390,8 +389,7 @@ def _scatter(facts: Facts, direction: Direction) -> FactInWords:
     return FactInWords(words, _beside(facts.change, max(facts.noise_baseline, facts.noise_target)))
 
 
-def _spread(facts: Facts, direction: Direction) -> FactInWords:
-    del direction
+def _spread(facts: Facts, _direction: Direction) -> FactInWords:
     before, after = facts.noise_baseline, facts.noise_target
     if before <= 0 or after <= 0 or 1 / _ALIKE < after / before < _ALIKE:
         return FactInWords("target and baseline scatter alike", _NEITHER)
@@ -407,8 +405,7 @@ def _edges(facts: Facts, direction: Direction) -> FactInWords:
     return FactInWords(f"best against best sample {best}, worst against worst {worst}", towards)
 
 
-def _repetitions(facts: Facts, direction: Direction) -> FactInWords:
-    del direction
+def _repetitions(facts: Facts, _direction: Direction) -> FactInWords:
     fewer = min(facts.n_baseline, facts.n_target)
     if not fewer:
         return FactInWords("only five numbers a side are known, no samples", _BETTER)
@@ -417,9 +414,8 @@ def _repetitions(facts: Facts, direction: Direction) -> FactInWords:
     return FactInWords(words, _BETTER if few else _NEITHER)
 
 
-def _builds(facts: Facts, direction: Direction) -> FactInWords | None:
+def _builds(facts: Facts, _direction: Direction) -> FactInWords | None:
     """Say how large the shift is in usual differences."""
-    del direction
     if not facts.past.usual > 0:
         return None
     times = abs(facts.change) / facts.past.usual
@@ -427,8 +423,7 @@ def _builds(facts: Facts, direction: Direction) -> FactInWords | None:
     return FactInWords(words, _beside(facts.change, facts.past.usual))
 
 
-def _steps(facts: Facts, direction: Direction) -> FactInWords | None:
-    del direction
+def _steps(facts: Facts, _direction: Direction) -> FactInWords | None:
     past = facts.past
     if not past.steps:
         return None

@@ -70,9 +70,9 @@ class _Pages:
         """List the reports, those first that want attention."""
         offered, reader = self._pool.offered(), self._reader(request)
         # the order must not tell verdicts that are hidden
-        opinions = self._pool.opinions() if reader.sees_all else None
+        answers = self._pool.verdicts() if reader.sees_all else None
         find = request.query_params.get("find", "")[:_LETTERS].strip()
-        every = (ContentsLine.of(offered, report, opinions, reader) for report in offered.reports.values())
+        every = (ContentsLine.of(offered, report, answers, reader) for report in offered.reports.values())
         lines = sorted(
             (line for line in every if line.has(find, _operations(offered, line.report, reader))),
             key=lambda line: (-line.open, line.labelled - len(line.report.rows)),
@@ -88,7 +88,7 @@ class _Pages:
             comparisons=len(offered),
             labels=len(reader.given.decided),
             undecided=len(reader.given.table) - len(reader.given.decided),
-            judged=opinions is not None,
+            judged=answers is not None,
             troubles=self._pool.troubles(),
         )
 

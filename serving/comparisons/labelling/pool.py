@@ -23,7 +23,6 @@ from serving.comparisons.labels.command import ToLabel
 from serving.comparisons.model import Judge
 from serving.http.models import Lazy
 from serving.http.schemas import RefusedError
-from serving.models import ModelRef
 from serving.reports.verdict_lines import Answer
 from training.registry.champions import project_root
 
@@ -102,21 +101,6 @@ class Reader:
         """Return the labels of a comparison; what they say is left out where it may not be shown."""
         votes = self.given.votes.get(comparison_id, ())
         return votes if self.sees(comparison_id) else [GivenVote(vote.labelled_by, HIDDEN) for vote in votes]
-
-
-@dataclass(frozen=True)
-class Opinions:
-    """What the served model says."""
-
-    ref: ModelRef | None  # None: there is no model
-    answers: Sequence[Answer]  # its verdicts, in the order of the comparisons; empty without a model
-
-    @classmethod
-    def of(cls, offered: Offered, served: Judge | None) -> Opinions:
-        """Ask the model."""
-        if served is None:
-            return cls(None, ())
-        return cls(served.ref, judged(offered.named, served).answers.tolist())
 
 
 @dataclass(frozen=True)
@@ -202,7 +186,7 @@ class LabelPool:
     def __init__(self, source: Path | None, model: Lazy | None = None) -> None:
         self.source, self._model = source, model
         self._offered = Background[Offered]("reading the comparisons")
-        self._opinions = Background[Opinions]("judging the comparisons")
+        self._verdicts = Background[Sequence[Answer]]("judging the comparisons")
         self._known = Background[ToLabel]("learning what to label first")
         self._order = Background[LabelOrder]("ordering what to label first")
         self._counting: Rule = "majority"
@@ -238,10 +222,13 @@ class LabelPool:
             raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, told, headers)
         return found
 
-    def opinions(self) -> Opinions | None:
-        """Return what the model says of all; None while it is asked first; raises as `offered`."""
+    def verdicts(self) -> Sequence[Answer] | None:
+        """Return the verdicts on all comparisons: empty without a model, None while they are computed.
+
+        Raises as `offered`.
+        """
         offered, served = self.offered(), self._served()
-        return self._opinions.of(_identity(served), partial(Opinions.of, offered, served))
+        return self._verdicts.of(_identity(served), partial(_all_verdicts, offered, served))
 
     def judgement(self, rows: Ints) -> Judgement | None:
         """Return all that the model says of some comparisons; None without a model. Raises as `offered`."""
@@ -264,7 +251,7 @@ class LabelPool:
 
     def troubles(self) -> list[str]:
         """Say what could not be computed."""
-        return [one.trouble for one in (self._opinions, self._known, self._order) if one.trouble]
+        return [one.trouble for one in (self._verdicts, self._known, self._order) if one.trouble]
 
     def _counted(self, labels: int, *, anew: bool) -> int:
         """Return how many labels the order is to be computed from."""
@@ -290,6 +277,10 @@ class LabelPool:
         except InputError:
             return None
         return served
+
+
+def _all_verdicts(offered: Offered, served: Judge | None) -> Sequence[Answer]:
+    return () if served is None else judged(offered.named, served).answers.tolist()
 
 
 def _identity(served: Judge | None) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from data.comparisons.sides import Samples, Sides
 from data.comparisons.tables import FIVE_NUMBERS
 from serving.comparisons.judge import Judgement, Verdict
 from serving.comparisons.labelling.offered import Ints, Offered, OfferedReport
-from serving.comparisons.labelling.pool import HIDDEN, GivenVote, Opinions, Reader
+from serving.comparisons.labelling.pool import HIDDEN, GivenVote, Reader
 from serving.models import ModelRef
 from serving.reports.verdict_lines import ANSWERS, Answer
 
@@ -206,7 +206,7 @@ class ContentsLine:
 
     @classmethod
     def of(
-        cls, offered: Offered, report: OfferedReport, opinions: Opinions | None, reader: Reader
+        cls, offered: Offered, report: OfferedReport, answers: Sequence[Answer] | None, reader: Reader
     ) -> ContentsLine:
         """Count what is in a report."""
         rows, given = report.rows.tolist(), reader.given
@@ -214,7 +214,6 @@ class ContentsLine:
         free = [
             row for row, name in names.items() if not given.is_decided(name) and name not in offered.labels
         ]
-        answers = opinions.answers if opinions is not None else ()
         fails, unsure = (
             sum(answers[row] == said for row in rows) if answers else None for said in ("fail", "unsure")
         )

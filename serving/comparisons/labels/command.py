@@ -50,19 +50,14 @@ class Doubts:
 
     @classmethod
     def of(cls, evaluated: EvaluatedComparisons) -> Doubts:
-        """Look for them in the held-out verdicts on whole operations."""
-        found, labels = _of(evaluated), evaluated.tables.labels
+        """Look for doubtful labels in the held-out verdicts on whole operations."""
+        found, labels = _suspects(evaluated), evaluated.tables.labels
         status = consensus(labels, evaluated.rule)
         who = people(labels, status).to_dict("records")
         return cls(found[:_MOST], len(found), who, len(disagreements(labels, status)))
 
 
-def doubted(root: Path) -> list[Suspect]:
-    """Return the suspects of the last run under `root`; InputError if its files are not there."""
-    return _of(EvaluatedComparisons.read(root))
-
-
-def _of(evaluated: EvaluatedComparisons) -> list[Suspect]:
+def _suspects(evaluated: EvaluatedComparisons) -> list[Suspect]:
     verdicts: pd.DataFrame = evaluated.of("grouped", "model")
     return suspects(verdicts, evaluated.metrics.champion, evaluated.tables.labels)
 
@@ -131,16 +126,6 @@ def _known(comparisons: pd.DataFrame, labels: pd.DataFrame, counting: Rule) -> N
     return np.select([status == "fail", status == "pass"], [1, 0], UNLABELLED).astype(np.int64)
 
 
-def champion(uri: str | None) -> Judge | None:
-    """Load the model that is named; by default the champion, or None if there is none."""
-    try:
-        return load(uri)
-    except InputError:
-        if uri is not None:
-            raise
-        return None
-
-
 Form = Literal["csv", "xml", "tables"]
 
 
@@ -182,7 +167,7 @@ def _as_csv(store: LabelStore, source: Path | None, output: Path) -> int:
     """Write a ``labels.csv``, as it lies beside data: labels of a source's comparisons, if one is given."""
     labels = moved_out(store)
     if source is not None:
-        known = _tables(source).comparisons["comparison_id"]
+        known = _read(source).comparisons["comparison_id"]
         labels = labels[labels["comparison_id"].isin(known)]
     file = output / label_csv.FILE if output.is_dir() else output
     if file.exists():
@@ -222,13 +207,9 @@ def _labelled(store: LabelStore, source: Path | None) -> ComparisonTables:
     place = source if source is not None else ingested()
     if place is None:
         raise InputError("--comparisons SOURCE is missing; expected what the labels are about")
-    tables = _tables(Path(place))
+    tables = _read(Path(place))
     labels = moved_out(store, tables.labels)
     return replace(tables, labels=labels[labels["comparison_id"].isin(tables.comparisons["comparison_id"])])
-
-
-def _tables(source: Path) -> ComparisonTables:
-    return read_source(formats.sniff(source), [source], Problems())
 
 
 _FORMS: dict[Form, Callable[[LabelStore, Path | None, Path], int]] = {
@@ -256,7 +237,14 @@ def give_next(
 
     Raises InputError if the source cannot be read, or there is no such model.
     """
-    chosen = ToLabel.of(_read(source, keep_going=keep_going), champion(uri), rule_under()).first(number)
+    tables = _read(source, keep_going=keep_going)
+    try:
+        served = load(uri)
+    except InputError:
+        if uri is not None:
+            raise
+        served = None
+    chosen = ToLabel.of(tables, served, rule_under()).first(number)
     if output is not None:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         blank = chosen.drop(columns="probability").assign(status="", annotator="", labelled_at=now)
@@ -271,7 +259,7 @@ def give_next(
 
 def give_suspects(project: Path, number: int, *, as_json: bool) -> int:
     """Print the labels to look at again; InputError if the stages' files are not there."""
-    found = doubted(project)
+    found = _suspects(EvaluatedComparisons.read(project))
     rows = pd.DataFrame([asdict(one) for one in found[:number]])
     if as_json:
         write(_json(rows), None)
@@ -300,7 +288,7 @@ def give_people(source: Path, *, keep_going: bool, as_json: bool) -> int:
     return 0
 
 
-def _read(source: Path, *, keep_going: bool) -> ComparisonTables:
+def _read(source: Path, *, keep_going: bool = False) -> ComparisonTables:
     return read_source(formats.sniff(source), [source], Problems(keep_going))
 
 

@@ -145,7 +145,8 @@ def assembled(
     Raises InputError as of `data.comparisons.timelines.selection.measured`.
     """
     found = measured(chosen, problems)
-    moved, noise = _shifts(found)
+    signs = np.repeat([one.sign for one in found.operations], [len(one.threads) for one in found.operations])
+    moved, noise = shifts(found.five[..., 2], signs)
     hidden = instability(found.five, found.counts.astype(np.float64), noise)
     marks = [OperationMarks.none(len(chosen.versions)) for _ in found.operations]
     if judges.answering is not None:
@@ -155,6 +156,8 @@ def assembled(
         _operation(one, found, moved[one.rows], own, float(hidden[one.rows][-1]))
         for one, own in zip(found.operations, marks, strict=True)
     ]
+    runs = [(name, *place_and_time(chosen.runs[name])) for name in chosen.versions]
+    versions = [TimelineVersion(name, moment, _there(way, place)) for name, place, moment in runs]
     heat_maps = list(_heats(chosen, results, way, problems))
     told = [*chosen.notes, *notes, *found.notes, *_judging_notes(chosen, found, judges)]
     if len(heat_maps) > MOST_HEATS:
@@ -163,18 +166,13 @@ def assembled(
         chosen.rules.title,
         chosen.machine,
         tuple((rule.role, rule.name, rule.pattern) for rule in chosen.rules.rules),
-        tuple(_versions(chosen, way)),
+        tuple(versions),
         chosen.baseline,
         tuple(shown),
         tuple(heat_maps[-MOST_HEATS:]),
         tuple(told),
         judges.name,
     )
-
-
-def _shifts(found: MeasuredVersions) -> tuple[list[tuple[Shift, ...]], Floats]:
-    signs = np.repeat([one.sign for one in found.operations], [len(one.threads) for one in found.operations])
-    return shifts(found.five[..., 2], signs)
 
 
 def _operation(
@@ -202,12 +200,6 @@ def _operation(
         hidden,
         hidden > WANTED,
     )
-
-
-def _versions(chosen: ChosenRuns, way: str) -> Iterator[TimelineVersion]:
-    for name in chosen.versions:
-        place, moment = place_and_time(chosen.runs[name])
-        yield TimelineVersion(name, moment, _there(way, place))
 
 
 def _there(way: str, place: str) -> str:

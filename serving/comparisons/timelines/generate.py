@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,13 +25,14 @@ from data.tables.problems import Problems
 from serving.answering import tell_notes, tell_skipped, write
 from serving.asking import JudgeError
 from serving.comparisons.timelines.assembled import TimelineJudge, TimelineReport, assembled
-from serving.comparisons.timelines.page import ListedReport, contents
+from serving.comparisons.timelines.judged import by_model, by_server
+from serving.comparisons.timelines.page import ListedReport, contents, page
 
 #: Letters of a file's name.
 _LONGEST = 80
 _FAIL = 3
 
-#: Is told how many of how many are done, and what is being done.
+#: Takes how many of how many are done, and what is being done.
 Advance = Callable[[int, int, str], None]
 
 
@@ -50,100 +51,113 @@ class TimelineWish:
     jobs: int = 1  # how many processes work
 
 
-class Written(NamedTuple):
-    """The pages that were written, and what was skipped or assumed to make them."""
-
-    reports: tuple[ListedReport, ...]
-    skipped: tuple[InputError, ...]
-    notes: tuple[str, ...]
-
-
 class _Page(NamedTuple):
     listed: ListedReport
     skipped: tuple[InputError, ...]
     notes: tuple[str, ...]
 
 
-def generate(wish: TimelineWish, advance: Advance | None = None) -> Written:
-    """Read results, and write a page per machine and set of rules, and one that lists them.
+def write_timelines(wish: TimelineWish, *, as_json: bool) -> int:
+    """Write a page per machine and set of rules and one that lists them, print them; return the exit code.
 
-    Raises InputError if rules, results or the model cannot be read or don't fit together.
+    Raises InputError if rules, results or the model cannot be read or don't fit together, or if a server
+    does not answer.
     """
     if wish.model is not None and wish.server is not None:
         raise InputError("--model and --server: both say who judges; expected one of them")
+    try:
+        with Screen() as screen:
+            pages, skipped = _generate(wish, screen.advance)
+    except JudgeError as error:
+        raise InputError(f"--server {wish.server}: {error}") from error
+    skipped += [error for page in pages for error in page.skipped]
+    tell_skipped(skipped)
+    notes = list(dict.fromkeys(note for page in pages for note in page.notes))
+    tell_notes(notes)
+    if as_json:
+        content = {
+            "directory": str(wish.output),
+            "index": "index.html",
+            "reports": [asdict(page.listed) for page in pages],
+            "skipped": len(skipped),
+            "notes": notes,
+        }
+        write(json.dumps(content, indent=2) + "\n", None)
+    else:
+        lines = [
+            f"{wish.output / one.file}: {one.versions} versions, {one.operations} operations; "
+            f"{one.fails} with a fail, {one.changes} with a lasting change, {one.unstable} unstable\n"
+            for one in (page.listed for page in pages)
+        ]
+        write("".join([*lines, f"{len(pages)} timelines -> {wish.output / 'index.html'}\n"]), None)
+    return 0
+
+
+def _generate(wish: TimelineWish, advance: Advance) -> tuple[list[_Page], list[InputError]]:
+    """Write all pages; return them, and what was skipped to read the results."""
     sets = [one for path in wish.rules for one in rules.read(path)]
-    tell = advance or _silent
-    with ThreadPoolExecutor(1) as beside:
+    with ThreadPoolExecutor(1) as loader:
         # a model takes seconds to load, and the processes that read are others
-        judging = beside.submit(judges, wish.model, wish.server)
+        loading = loader.submit(judges, wish.model, wish.server)
         read = read_folder(
             wish.results,
             wish.measure,
             keep_going=wish.keep_going,
             jobs=wish.jobs,
-            advance=lambda done, of: tell(done, of, "reading"),
+            advance=lambda done, of: advance(done, of, "reading"),
         )
-        judging.result()
-    wanted = [one for each in sets for one in chosen(read.runs, each)]
-    files = slugs(f"{one.rules.title} {one.machine}" for one in wanted)
+        loading.result()
+    timelines = [one for each in sets for one in chosen(read.runs, each)]
+    files = slugs(f"{one.rules.title} {one.machine}" for one in timelines)
     pages = []
-    for page in _spread(wish, read.notes, list(zip(wanted, files, strict=True)), tell):
-        pages.append(page)
-        if len(wanted) > 1:
-            tell(len(pages), len(wanted), "writing")
-    listed = tuple(page.listed for page in pages)
-    write_text(wish.output / "index.html", contents(listed))
-    skipped = (*read.skipped, *(error for page in pages for error in page.skipped))
-    notes = dict.fromkeys(note for page in pages for note in page.notes)
-    return Written(listed, skipped, tuple(notes))
+    for written in _pages(wish, read.notes, list(zip(timelines, files, strict=True)), advance):
+        pages.append(written)
+        if len(timelines) > 1:
+            advance(len(pages), len(timelines), "writing")
+    write_text(wish.output / "index.html", contents([page.listed for page in pages]))
+    return pages, list(read.skipped)
 
 
-def _silent(done: int, of: int, what: str) -> None:
-    """Tell nobody."""
-
-
-def _spread(
-    wish: TimelineWish, notes: Sequence[str], wanted: Sequence[tuple[ChosenRuns, str]], tell: Advance
+def _pages(
+    wish: TimelineWish, notes: Sequence[str], timelines: Sequence[tuple[ChosenRuns, str]], advance: Advance
 ) -> Iterator[_Page]:
-    """Make the pages, a process each if they are several."""
-    if wish.jobs == 1 or len(wanted) == 1:
-        yield from (_page(wish, notes, one, file, tell) for one, file in wanted)
+    """Write the pages, in a process each if there are several."""
+    if wish.jobs == 1 or len(timelines) == 1:
+        yield from (_page(wish, notes, one, file, advance) for one, file in timelines)
         return
     from joblib import Parallel, delayed
 
-    parallel = Parallel(n_jobs=min(wish.jobs, len(wanted)), return_as="generator", max_nbytes=None)
-    yield from parallel(delayed(_page)(wish, notes, one, file) for one, file in wanted)
+    parallel = Parallel(n_jobs=min(wish.jobs, len(timelines)), return_as="generator", max_nbytes=None)
+    yield from parallel(delayed(_page)(wish, notes, one, file) for one, file in timelines)
 
 
 def _page(
-    wish: TimelineWish, notes: Sequence[str], one: ChosenRuns, file: str, tell: Advance = _silent
+    wish: TimelineWish, notes: Sequence[str], one: ChosenRuns, file: str, advance: Advance | None = None
 ) -> _Page:
-    from serving.comparisons.timelines.page import page
-
     problems = Problems(wish.keep_going)
     way = Path(os.path.relpath(wish.results.absolute(), wish.output.absolute())).as_posix()
-    judging = partial(_told, tell)
-    who = judges(wish.model, wish.server)
+    judge = judges(wish.model, wish.server)
+    judging = None if advance is None else lambda done, of: advance(done, of, "judging")
     with uncollected():
-        report = assembled(one, wish.results, way, who, problems=problems, notes=notes, advance=judging)
+        report = assembled(one, wish.results, way, judge, problems=problems, notes=notes, advance=judging)
         write_text(wish.output / file, page(report))
     return _Page(listed_as(report, file), tuple(problems.skipped), report.notes)
 
 
-def _told(tell: Advance, done: int, of: int) -> None:
-    tell(done, of, "judging")
-
-
 @lru_cache(1)
 def judges(model: str | None, server: str | None) -> TimelineJudge:
-    """Return who judges: a server, a model, or the champion; nobody if there is no champion.
+    """Return the server, the model, or the champion that judges; a judge of nothing without a champion.
 
     Raises InputError if there is no such model or server.
     """
     if server is not None:
-        return _of_server(server)
+        from serving.client import Judge
+
+        try:
+            return TimelineJudge(by_server(Judge(server)), f"the server {server}")
+        except JudgeError as error:
+            raise InputError(f"--server: {error}") from error
     from serving.comparisons.model import load
-    from serving.comparisons.timelines.judged import by_model
 
     try:
         served = load(model)
@@ -153,16 +167,6 @@ def judges(model: str | None, server: str | None) -> TimelineJudge:
         return TimelineJudge(None, "", f"versions are not judged: {error}")
     ref = served.ref
     return TimelineJudge(by_model(served), f"{ref.name} {ref.version} ({served.model.card.model})")
-
-
-def _of_server(url: str) -> TimelineJudge:
-    from serving.client import Judge, JudgeError
-    from serving.comparisons.timelines.judged import by_server
-
-    try:
-        return TimelineJudge(by_server(Judge(url)), f"the server {url}")
-    except JudgeError as error:
-        raise InputError(f"--server: {error}") from error
 
 
 def listed_as(report: TimelineReport, file: str) -> ListedReport:
@@ -200,40 +204,3 @@ def slugs(names: Iterable[str]) -> list[str]:
         taken.add(chosen_slug)
         found.append(f"{chosen_slug}.html")
     return found
-
-
-def give_timelines(wish: TimelineWish, *, as_json: bool) -> int:
-    """Write the pages, say what was written, and return the exit code.
-
-    Raises InputError as of `serving.comparisons.timelines.generate.generate`, or if a server does not
-    answer.
-    """
-    try:
-        with Screen() as screen:
-            written = generate(wish, screen.advance)
-    except JudgeError as error:
-        raise InputError(f"--server {wish.server}: {error}") from error
-    tell_skipped(written.skipped)
-    tell_notes(written.notes)
-    write(_as_json(wish, written) if as_json else _as_text(wish, written), None)
-    return 0
-
-
-def _as_json(wish: TimelineWish, written: Written) -> str:
-    content = {
-        "directory": str(wish.output),
-        "index": "index.html",
-        "reports": [asdict(one) for one in written.reports],
-        "skipped": len(written.skipped),
-        "notes": written.notes,
-    }
-    return json.dumps(content, indent=2) + "\n"
-
-
-def _as_text(wish: TimelineWish, written: Written) -> str:
-    lines = [
-        f"{wish.output / one.file}: {one.versions} versions, {one.operations} operations; "
-        f"{one.fails} with a fail, {one.changes} with a lasting change, {one.unstable} unstable"
-        for one in written.reports
-    ]
-    return "\n".join([*lines, f"{len(written.reports)} timelines -> {wish.output / 'index.html'}", ""])

@@ -20,7 +20,9 @@ from training.comparisons.decision import below_floor
 
 if TYPE_CHECKING:
     from serving.client import Judge as AskedServer
+    from serving.comparisons.judge import Verdict
     from serving.comparisons.model import Judge
+    from serving.comparisons.schemas import VerdictAnswer
 
 #: Windows where versions have few samples: as `data.comparisons.params.LabelRules` has them.
 BEFORE, AFTER = 10, 5
@@ -264,6 +266,13 @@ class SaidOfVersion(NamedTuple):
     change: float
     words: Callable[[], Sequence[str]]
 
+    @classmethod
+    def of(cls, verdict: Verdict | VerdictAnswer) -> SaidOfVersion:
+        """Take a verdict of a model or of a server; its words are computed when they are called for."""
+        probability = np.nan if verdict.probability is None else verdict.probability
+        change = np.nan if verdict.moved is None else verdict.moved.change
+        return cls(MARK[verdict.verdict], probability, change, lambda: verdict.words)
+
 
 Answering = Callable[[VersionSides, Sequence[Ask]], list[SaidOfVersion]]
 
@@ -296,16 +305,10 @@ def by_model(served: Judge) -> Answering:
         left = _above_floor(given, asks, served)
         judgement = judged(given.named([asks[one] for one in left]), served)
         for place, one in zip(left, judgement.verdicts, strict=True):
-            change = np.nan if one.moved is None else one.moved.change
-            probability = np.nan if one.probability is None else one.probability
-            said[place] = SaidOfVersion(MARK[one.verdict], probability, change, _words_of(one))
+            said[place] = SaidOfVersion.of(one)
         return said
 
     return answer
-
-
-def _words_of(verdict: Any) -> Callable[[], Sequence[str]]:
-    return lambda: verdict.words
 
 
 def _above_floor(given: VersionSides, asks: Sequence[Ask], served: Judge) -> list[int]:
@@ -322,16 +325,7 @@ def by_server(server: AskedServer) -> Answering:
     """Return how a served model answers; JudgeError if it does not."""
 
     def answer(given: VersionSides, asks: Sequence[Ask]) -> list[SaidOfVersion]:
-        answers = server.comparisons(_posted(given, asks))
-        return [
-            SaidOfVersion(
-                MARK[one.verdict],
-                np.nan if one.probability is None else one.probability,
-                np.nan if one.moved is None else one.moved.change,
-                _words_of(one),
-            )
-            for one in answers
-        ]
+        return [SaidOfVersion.of(one) for one in server.comparisons(_posted(given, asks))]
 
     return answer
 

@@ -22,11 +22,11 @@ from data.errors import visible
 from serving.comparisons.timelines.assembled import (
     Change,
     HeatMap,
-    Marks,
     TimelineOperation,
     TimelineReport,
     TimelineVersion,
 )
+from serving.comparisons.timelines.judged import Marks
 from serving.reports.charts import counted, percent
 from serving.reports.rendering import render
 
@@ -78,15 +78,12 @@ def scripts() -> list[Markup]:
 
 def policy(texts: Sequence[str]) -> str:
     """Return a content security policy: these scripts run, nothing else, and nothing is loaded."""
-    allowed = " ".join(f"'sha256-{_digest(text)}'" for text in texts)
+    digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts)
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
     return (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
-
-
-def _digest(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 #: Probabilities are written in tenths of a percent.
@@ -121,12 +118,6 @@ def link(source: str) -> str:
     return "./" + quote(source.lstrip("/"), errors="surrogateescape") if source else ""
 
 
-def shared_data(report: TimelineReport) -> Markup:
-    """Return what all charts share."""
-    versions = [(one.name, one.measured_at or "", link(one.source)) for one in report.versions]
-    return embedded({"versions": versions, "baseline": report.baseline, "colours": _colours(report)})
-
-
 def operation_data(operation: TimelineOperation) -> Markup:
     """Return what one operation's chart and columns show."""
     tenths = np.round(operation.probability * _TENTHS)
@@ -146,12 +137,6 @@ def operation_data(operation: TimelineOperation) -> Markup:
             "changes": [(c.kind, c.first, c.last, c.share, c.threads) for c in operation.changes],
         }
     )
-
-
-def heat_data(heat: HeatMap) -> Markup:
-    """Return what one heat map shows."""
-    numbers = {"seconds": packed(heat.seconds), "values": packed(heat.values)}
-    return embedded(numbers | {"title": heat.title, "rows": heat.rows, "unit": heat.unit})
 
 
 def _digits(marks: Marks) -> str:
@@ -307,30 +292,6 @@ def _named(report: TimelineReport, marks: Marks) -> list[str]:
     return [report.versions[at].name for at in np.flatnonzero(marks == FAIL)]
 
 
-@dataclass(frozen=True)
-class BenchmarkShown:
-    """One benchmark: the findings of its operations."""
-
-    benchmark: str
-    found: tuple[Finding, ...]
-
-    @property
-    def numbers(self) -> str:
-        """Which operations of the report they are."""
-        return " ".join(str(one.number) for one in self.found)
-
-
-@dataclass(frozen=True)
-class HeatDrawn:
-    """A heat map, what its chart needs, and what it shows in words."""
-
-    heat: HeatMap
-    data: Markup
-    words: str
-    version: str
-    href: str
-
-
 def page(report: TimelineReport) -> str:
     """Return a timeline as one self-contained HTML text.
 
@@ -338,16 +299,20 @@ def page(report: TimelineReport) -> str:
     medians of the featured configuration; before them what to look at first.
     """
     found, texts = findings(report), scripts()
+    sections: dict[str, list[Finding]] = {}
+    for one in found:
+        sections.setdefault(one.operation.benchmark, []).append(one)
+    versions = [(one.name, one.measured_at or "", link(one.source)) for one in report.versions]
     return render(
         "timelines/page.html",
         report=report,
-        sections=sections(found),
+        sections=sections,
         bad=worst(found),
         good=gained(found),
         unstable=shaky(found),
         ranks=ranked(found),
         configurations=sorted({threads for one in report.operations for threads in one.threads}),
-        shared=shared_data(report),
+        shared=embedded({"versions": versions, "baseline": report.baseline, "colours": _colours(report)}),
         data=[operation_data(one) for one in report.operations],
         heats=[_heat(report, heat) for heat in report.heats],
         scripts=texts,
@@ -355,17 +320,16 @@ def page(report: TimelineReport) -> str:
     )
 
 
-def sections(found: Sequence[Finding]) -> list[BenchmarkShown]:
-    """Put the operations of a benchmark together, in the order in which they first appear."""
-    grouped: dict[str, list[Finding]] = {}
-    for one in found:
-        grouped.setdefault(one.operation.benchmark, []).append(one)
-    return [BenchmarkShown(benchmark, tuple(of_it)) for benchmark, of_it in grouped.items()]
-
-
-def _heat(report: TimelineReport, heat: HeatMap) -> HeatDrawn:
-    version = report.versions[heat.version].name
-    return HeatDrawn(heat, heat_data(heat), summary(heat), version, link(heat.source))
+def _heat(report: TimelineReport, heat: HeatMap) -> dict[str, object]:
+    """Return a heat map, the data of its chart, and its summary, for the template."""
+    numbers = {"seconds": packed(heat.seconds), "values": packed(heat.values)}
+    return {
+        "heat": heat,
+        "data": embedded(numbers | {"title": heat.title, "rows": heat.rows, "unit": heat.unit}),
+        "words": summary(heat),
+        "version": report.versions[heat.version].name,
+        "href": link(heat.source),
+    }
 
 
 def summary(heat: HeatMap) -> str:
