@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 
+import data.fingerprints.formats as fingerprint_formats
 from data.errors import InputError, one_line
-from data.fingerprints import formats as fingerprint_formats
 from data.fingerprints.formats.typed_csv import RUNNING_TIME, ValueColumn
 from data.fingerprints.params import Fingerprints
 from data.fingerprints.tables import FingerprintTables

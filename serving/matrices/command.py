@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+import data.matrices.formats as matrix_formats
 from data.errors import InputError
-from data.matrices import formats as matrix_formats
 from data.matrices.params import Matrices
 from data.matrices.tables import Choice
 from serving.answering import Told, Wanted, give, tell_skipped

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+import training.matrices.judging as matrix_judging
 from data.matrices.params import Matrices
 from data.matrices.tables import MatrixTables
 from data.parallel import watched
 from serving.matrices.schemas import MatricesAnswer, ServedMatrix
 from serving.models import Head, Served, Source
 from serving.supply import Loader
-from training.matrices import judging as matrix_judging
 from training.matrices.engine.stored import EngineCard, TrainedEngine
 from training.registry.champions import project_params
 
