@@ -274,7 +274,7 @@ def _overview(app: FastAPI, url: str) -> str:
         models=models,
         promotions=list(promotions()),
         measured=list(_measured()),
-        recent=[(_when(one.at), one) for one in recent],
+        recent=[(f"{datetime.fromtimestamp(one.at, UTC):%Y-%m-%d %H:%M:%S}", one) for one in recent],
         labels=_labels(),
         unseen=_unseen(app),
         drift=drift,
@@ -300,10 +300,6 @@ def _tracking() -> dict[str, str | None]:
         return {"url": parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()}
     own = uri.replace(f"sqlite:///{project_root()}/", "sqlite:///")
     return {"url": None, "command": f"uv run mlflow ui --backend-store-uri {own}"}
-
-
-def _when(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _measured() -> Iterator[dict[str, Any]]:
