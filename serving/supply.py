@@ -33,25 +33,20 @@ MEBIBYTE = 2**20
 
 @dataclass(frozen=True)
 class Loader:
-    """How a registered model is read and told of.
+    """How a registered model is read and described.
 
     Attributes
     ----------
     name : callable
         Returns the name under which its versions are registered.
     load : callable
-        Takes an address (None: the champion) and the options that were given; returns what doors answer with,
-        which has a ``ref``.
-    told : callable
-        Takes what `load` or `card` returns; returns what ``/v1/models`` says of its card.
-    shape : type
-        What all of that becomes in JSON.
+        Takes an address (None: the champion) and the given options; returns the model, with a ``ref``.
+    told, shape : callable, type
+        Takes a model or card, and returns the entry of ``/v1/models`` beside its ``ref``; the type of that.
     card : callable or None
-        Takes an address; returns what is known without loading, with its ``ref``. None: the model is loaded
-        before the server listens, which is not ready without it.
+        Takes an address; returns the card with its ``ref``. None: the server loads the model first.
     trial : callable or None
-        Asks what `load` returned a first question; raises where it takes features that this code does not
-        compute, or its answer is none.
+        Asks a model a first question; raises where it gives no answer.
     others : callable
         Returns further names under which such models are registered.
     """
@@ -81,14 +76,8 @@ class Loader:
 class Registered:
     """A registered model that a server answers with.
 
-    Attributes
-    ----------
-    key : str
-        The option of ``perfjudge serve``, as an identifier.
-    says : str
-        What ``--help`` says of the option.
-    knobs : mapping
-        Further options of ``perfjudge serve``, which loading takes as keywords.
+    ``key`` and ``says`` are the option of ``perfjudge serve`` and its help; ``knobs`` are further options,
+    which loading takes as keywords.
     """
 
     key: str
@@ -107,14 +96,14 @@ class Opinion(NamedTuple):
 
 @dataclass(frozen=True)
 class ShadowSupply:
-    """How what two models say of the same body is held against each other.
+    """How two models' answers to the same body are compared.
 
     Attributes
     ----------
     given : callable
-        Takes the media type and the content of an answer; returns what it says of each case.
+        Takes the media type and the content of an answer; returns the opinion on each case.
     asked : callable
-        Takes the media type, a body and a model; returns what that says of each case, in the same order.
+        Takes the media type, a body and a model; returns its opinion on each case, in the same order.
     """
 
     given: Callable[[str, bytes], Sequence[Opinion]]
@@ -123,7 +112,7 @@ class ShadowSupply:
 
 @dataclass(frozen=True)
 class Door:
-    """An address that questions are posted to.
+    """An endpoint that questions are posted to.
 
     Attributes
     ----------
@@ -132,11 +121,9 @@ class Door:
     handlers : mapping
         What answers a body, by its media type: JSON first, then others that are answered in the second.
     limit : int
-        The largest body that is read, in bytes.
-    model : Registered or None
-        What it needs; without it, the door answers 503.
-    loader : Loader or None
-        How that is read.
+        The largest body, in bytes.
+    model, loader : Registered, Loader or None
+        The model that it needs, and how that is read; without it, the answer is 503.
     alone : bool
         Whether only one question at a time is answered, as one keeps every core busy.
     described, told : mapping
@@ -146,7 +133,7 @@ class Door:
     scope : {"read", "label"}
         What a token must allow.
     refusals : tuple of int
-        The statuses of refusals that no other door has.
+        The statuses of refusals that no other endpoint has.
     beside : ShadowSupply or None
         How a challenger judges beside the model; None: none does.
     without : bool
@@ -179,7 +166,7 @@ class Door:
 
 @dataclass(frozen=True)
 class Judging:
-    """How ``perfjudge judge`` judges what one family measured.
+    """How ``perfjudge judge`` judges measurements of one family.
 
     Attributes
     ----------
@@ -189,7 +176,7 @@ class Judging:
         Takes the source, the model's address, how to answer, ``keep_going``, and the `options` that were
         given; returns the exit code.
     recognised : callable or None
-        Tells whether a source is the family's; None: whatever no other family recognises.
+        Tells whether a source is the family's; None: it takes what no other family recognises.
     """
 
     what: str
@@ -209,15 +196,10 @@ class Counts:
 
 @dataclass(frozen=True)
 class Importing:
-    """How ``perfjudge import`` reads what one family measured.
+    """How ``perfjudge import`` reads measurements of one family.
 
-    Attributes
-    ----------
-    what : str
-        What sources hold, in a word.
-    read : callable
-        Takes the format, the sources, the directory that gets the tables, ``keep_going``, and the `options`
-        that were given; returns what it counted.
+    ``read`` takes the format, the sources, the directory that gets the tables, ``keep_going``, and the
+    `options` that were given; ``what`` says in a word what sources hold.
     """
 
     what: str
@@ -228,19 +210,17 @@ class Importing:
 
 @dataclass(frozen=True)
 class Pages:
-    """What a family's server answers beside its doors.
+    """What a family's server answers beside its endpoints.
 
     Attributes
     ----------
     add : callable
-        Adds the addresses to the application; ``app.state.settings.options`` has what the server was told.
-    options : mapping
-        Further options of ``perfjudge serve``.
+        Adds the addresses to the application; ``app.state.settings.options`` has the given options.
     begun : callable
-        Takes the options that were given, before the server listens; returns them with what is taken by
-        default. Raises `InputError` if the server cannot go by them.
+        Takes the given options before the server listens; returns them with the defaults. Raises `InputError`
+        if the server cannot go by them.
     unseen : callable or None
-        Counts the labels that are kept and that no training has seen; None if that cannot be told now.
+        Counts the labels that no training has seen; None if that is not known now.
     """
 
     add: Callable[[FastAPI], None]
@@ -251,20 +231,18 @@ class Pages:
 
 @dataclass(frozen=True)
 class ServingSupply:
-    """A family's part of this room; what it calls is imported when it is called.
+    """A family's part of this layer; what it calls is imported when it is called.
 
     Attributes
     ----------
     page : callable
         Returns the report of the project at a path as one self-contained HTML text.
-    doors : callable
-        Returns each `Door`.
     commands : callable or None
         Adds the family's own commands to the command line.
     labels : callable or None
         Counts the labels that are kept here, by what they say. None: none are kept.
     words : callable or None
-        Says what was measured in cases of the project at a path, by their names.
+        Describes the measurements of cases of the project at a path, by their names.
     """
 
     page: Callable[[Path], str]

@@ -15,20 +15,73 @@ from data.corun.formats import read
 from data.corun.tables import CorunTables
 from data.errors import InputError
 from data.measure.perf_stat import TIME
-from serving.corun.model import ONLINE, STATIC, Online, Static
+from features.corun.rates import Placed
+from serving.corun.model import (
+    IMPACTS,
+    SECONDS,
+    Online,
+    Static,
+    load_online,
+    load_static,
+    online_name,
+    static_name,
+)
 from serving.corun.online_answer import CONFIDENCE, PROGRESS, answer
 from serving.corun.schemas import (
     FirstSeconds,
     OnlineAnswer,
     OnlineRequest,
+    ServedCorun,
     SoloRun,
     StaticAnswer,
     StaticRequest,
 )
 from serving.corun.static import Question, ask_each, machine_of
 from serving.http.bodies import JSON, Answered, request_of
-from serving.supply import MEBIBYTE, Counts, Door, Registered
+from serving.models import Head
+from serving.supply import MEBIBYTE, Counts, Door, Loader, Registered
+from training.corun.stored import ImpactCard, OnlineCard
+from training.registry.champions import Address
 
+
+def _told(known: Head | Static | Online) -> dict[str, Any]:
+    card: ImpactCard | OnlineCard = known.card
+    return {
+        "estimator": card.model,
+        "features": card.features if isinstance(card, ImpactCard) else card.events,
+        "data_digest": card.data_digest,
+        "machines": card.machines,
+        "confidence": card.confidence,
+    }
+
+
+def _ready(uri: Address = None) -> Static:
+    """Load the static model and read what answers; errors as of `load_static`."""
+    static = load_static(uri)
+    static.quick()
+    return static
+
+
+def _try_static(static: Static) -> None:
+    """Ask for the impact of a known task on another one; raises where there is none."""
+    machine, tasks = next(iter(static.known.on.items()))
+    task = min(tasks)
+    rows = static.known.rows(Placed([task], [(task,)], [machine]), static.card.features)
+    impact = static.impacts(rows).item()
+    if not impact > 0:
+        raise ValueError(f"impact of {impact}")
+
+
+def _try_online(online: Online) -> None:
+    """Ask for the impact where no event changed; raises where there is none."""
+    unchanged = np.zeros((1, len(online.model.card.events)))
+    log_impact = np.asarray(online.model.model.second.predict(unchanged), np.float64).item()
+    if not np.isfinite(log_impact):
+        raise ValueError(f"impact of {log_impact}")
+
+
+STATIC = Loader(static_name, _ready, _told, ServedCorun, IMPACTS.head, _try_static)
+ONLINE = Loader(online_name, load_online, _told, ServedCorun, SECONDS.head, _try_online)
 #: The largest body, in bytes.
 LIMIT = 16 * MEBIBYTE
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,10 +13,7 @@ from numpy.typing import NDArray
 
 from data.corun.params import Corun
 from data.corun.tables import CorunTables
-from features.corun.rates import Placed
-from serving.corun.schemas import ServedCorun
-from serving.models import Head, ModelRef, Served, Source, loaded
-from serving.supply import Loader
+from serving.models import ModelRef, Served, Source, loaded
 from training.corun.stored import ImpactCard, KnownTasks, OnlineCard, TrainedImpact, TrainedOnline
 from training.registry.champions import CHAMPION, Address, Located, project_params, registered
 
@@ -71,42 +67,6 @@ def online_name() -> str:
     return project_params(Corun).section.online.name
 
 
-def _told(known: Head | Static | Online) -> dict[str, Any]:
-    card: ImpactCard | OnlineCard = known.card
-    return {
-        "estimator": card.model,
-        "features": card.features if isinstance(card, ImpactCard) else card.events,
-        "data_digest": card.data_digest,
-        "machines": card.machines,
-        "confidence": card.confidence,
-    }
-
-
-def _ready(uri: Address = None) -> Static:
-    """Load the static model and read what answers; errors as of `load_static`."""
-    static = load_static(uri)
-    static.quick()
-    return static
-
-
-def _try_static(static: Static) -> None:
-    """Ask for the impact of a known task on another one; raises where there is none."""
-    machine, tasks = next(iter(static.known.on.items()))
-    task = min(tasks)
-    rows = static.known.rows(Placed([task], [(task,)], [machine]), static.card.features)
-    impact = static.impacts(rows).item()
-    if not impact > 0:
-        raise ValueError(f"impact of {impact}")
-
-
-def _try_online(online: Online) -> None:
-    """Ask for the impact where no event changed; raises where there is none."""
-    unchanged = np.zeros((1, len(online.model.card.events)))
-    log_impact = np.asarray(online.model.model.second.predict(unchanged), np.float64).item()
-    if not np.isfinite(log_impact):
-        raise ValueError(f"impact of {log_impact}")
-
-
 IMPACTS = Source(static_name, TrainedImpact.read, ImpactCard.read)
 SECONDS = Source(online_name, TrainedOnline.read, OnlineCard.read)
 load_online = SECONDS.load
@@ -117,7 +77,3 @@ def known_online(uri: Address = None) -> Online | None:
     if uri is None and registered(f"models:/{online_name()}@{CHAMPION}") is None:
         return None
     return load_online(uri)
-
-
-STATIC = Loader(static_name, _ready, _told, ServedCorun, IMPACTS.head, _try_static)
-ONLINE = Loader(online_name, load_online, _told, ServedCorun, SECONDS.head, _try_online)

@@ -50,7 +50,9 @@ class Watching:
         """Yield what is known of the impact after each interval, until the task ends or Ctrl-C."""
         alone = read(self.solo, SAMPLE_DTYPES)
         events = _countable(alone, self.solo, say)
-        before, slower = _age(self.target), 1.0
+        # a process may have run for some time
+        before = running_seconds(int(self.target[0])) if _is_pid(self.target) else 0.0
+        slower = 1.0
         if before > _LATE:
             say(f"it has run for {before:.1f} s: what is left is told, as if it had run so from its start")
         problem = "ended before anything was counted"
@@ -133,11 +135,6 @@ def _running(target: Sequence[str], stack: ExitStack) -> tuple[int, int]:
         raise InputError(f"there is no process {target[0]} ({exc})", place="watch") from exc
     stack.callback(os.close, ended)
     return int(target[0]), ended
-
-
-def _age(target: Sequence[str]) -> float:
-    """Return for how many seconds a process has run before it is watched."""
-    return running_seconds(int(target[0])) if _is_pid(target) else 0.0
 
 
 def _after(alone: pd.DataFrame, seconds: float) -> pd.DataFrame:

@@ -67,11 +67,11 @@ def irup_profile(  # noqa: PLR0917 - typer hands options over by name
 ) -> int:
     """Tell which resources an application leans on, and how far that can be trusted."""
     from serving.answering import form_of
-    from serving.fingerprints.command import Shown, learning, profile_machines
+    from serving.fingerprints.command import learning, profile_machines
 
     how = learning(metric, better, seed, keep_going=keep_going)
-    shown = Shown(form_of("json" if as_json else given, output, get_args(Form)), output)
-    return profile_machines(machines, application, how, shown, predicting=predict)
+    form = form_of("json" if as_json else given, output, get_args(Form))
+    return profile_machines(machines, application, how, form=form, output=output, predicting=predict)
 
 
 @group.command("diff")
@@ -99,8 +99,10 @@ def irup_diff(  # noqa: PLR0917 - typer hands options over by name
 ) -> int:
     """Tell whether two profiles differ, and in which stressors."""
     from serving.answering import form_of
-    from serving.fingerprints.command import Shown, compare_profiles, learning
+    from serving.fingerprints.command import compare_profiles, learning
 
     how = learning(metric, better, seed, keep_going=keep_going)
-    shown = Shown(form_of("json" if as_json else given, output, get_args(Form)), output)
-    return compare_profiles(a, b, machines, how, shown, fail_on_regression=fail_on_regression)
+    form = form_of("json" if as_json else given, output, get_args(Form))
+    return compare_profiles(
+        a, b, machines, how, form=form, output=output, fail_on_regression=fail_on_regression
+    )

@@ -8,15 +8,14 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 
+import data.fingerprints.formats as fingerprint_formats
 from data.errors import InputError, one_line
-from data.fingerprints import formats as fingerprint_formats
 from data.fingerprints.formats.typed_csv import RUNNING_TIME, ValueColumn
 from data.fingerprints.params import Fingerprints
 from data.fingerprints.tables import FingerprintTables
 from data.tables.problems import Problems
 from serving.answering import tell_skipped, write
 from serving.fingerprints import json as irup_json
-from serving.fingerprints import json as irup_text
 from serving.fingerprints import profile_bars as irup_page
 from serving.fingerprints.inputs import AskedApplication, asked, read_machines, tables_of, with_application
 from serving.fingerprints.json import answer, nothing_learned
@@ -49,46 +48,45 @@ def learning(metric: str, better: str, seed: int | None, *, keep_going: bool) ->
     return Learning(ValueColumn("", metric.strip(), better), keep_going, SEED if seed is None else seed)
 
 
-@dataclass(frozen=True)
-class Shown:
-    """How the answer is given."""
-
-    form: str
-    output: Path | None
-
-
 def profile_machines(
-    machines: Path, application: str, learning: Learning, shown: Shown, *, predicting: bool
+    machines: Path, application: str, learning: Learning, *, form: str, output: Path | None, predicting: bool
 ) -> int:
-    """Tell what an application leans on, and return the exit code."""
+    """Write the profile of an application as text, json or html, and return the exit code."""
     tables = _tables(machines, learning)
     question = asked(with_application(tables, application, learning.measure), learning.section)
     found = profile(question.measured, learning.section.profile, learning.seed)
     predictions = predicted(question, learning) if predicting else ()
-    if shown.form == "json":
+    if form == "json":
         text = irup_json.file_text(found, predictions, question.warnings)
     else:
         _tell(question.briefly)
-        if shown.form == "html":
+        if form == "html":
             text = irup_page.profile_page(found, predictions, question.warnings)
         else:
-            text = irup_text.profile_text(found, predictions, predicting=predicting)
-    write(text.encode(), shown.output)
+            text = irup_json.profile_text(found, predictions, predicting=predicting)
+    write(text.encode(), output)
     return 0
 
 
 def compare_profiles(
-    a: str, b: str, machines: Path | None, learning: Learning, shown: Shown, *, fail_on_regression: bool
+    a: str,
+    b: str,
+    machines: Path | None,
+    learning: Learning,
+    *,
+    form: str,
+    output: Path | None,
+    fail_on_regression: bool,
 ) -> int:
-    """Tell whether two profiles differ, and return the exit code."""
+    """Write the difference of two profiles as text, json or html, and return the exit code."""
     first, second = _pair(a, b, machines, learning)
     found = difference(first, second, learning.section.profile, learning.seed)
-    write(_DIFFERENCES[shown.form](found).encode(), shown.output)
+    write(_DIFFERENCES[form](found).encode(), output)
     return 1 if fail_on_regression and found.significant and not found.reasons else 0
 
 
 _DIFFERENCES: dict[str, Callable[[ProfileDifference], str]] = {
-    "text": irup_text.difference_lines,
+    "text": irup_json.difference_lines,
     "json": irup_json.difference_text,
     "html": irup_page.difference_page,
 }

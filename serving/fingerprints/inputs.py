@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import data.fingerprints.formats as fingerprint_formats
 from data.errors import InputError
-from data.fingerprints import formats as fingerprint_formats
 from data.fingerprints.formats.typed_csv import ValueColumn
 from data.fingerprints.params import Fingerprints
 from data.fingerprints.tables import ALL_THREADS, FingerprintTables

@@ -11,7 +11,7 @@ import secrets
 import socket
 import stat
 from base64 import b64decode
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from http import HTTPStatus
@@ -153,13 +153,15 @@ def _token(parts: list[str], path: Path, number: int) -> Token:
         told = f"has {len(parts)} words; expected NAME SCOPES SHA256"
         raise InputError(told, file=path, line=number)
     name, scopes, digest = parts
-    for told, right in (
-        ("NAME: expected up to 64 letters, digits and . _ @ -", _NAME.fullmatch(name)),
-        (f"SCOPES: expected {', '.join(SCOPES)} or {','.join(SCOPES)}", set(scopes.split(",")) <= {*SCOPES}),
-        ("SHA256: expected 64 digits from 0 to f, not the token itself", _DIGEST.fullmatch(digest.lower())),
-    ):
-        if not right:
-            raise InputError(told, file=path, line=number)
+    wrong = None
+    if not _NAME.fullmatch(name):
+        wrong = "NAME: expected up to 64 letters, digits and . _ @ -"
+    elif not set(scopes.split(",")) <= {*SCOPES}:
+        wrong = f"SCOPES: expected {', '.join(SCOPES)} or {','.join(SCOPES)}"
+    elif not _DIGEST.fullmatch(digest.lower()):
+        wrong = "SHA256: expected 64 digits from 0 to f, not the token itself"
+    if wrong:
+        raise InputError(wrong, file=path, line=number)
     return Token(name, frozenset(scopes.split(",")), bytes.fromhex(digest))
 
 
@@ -169,7 +171,8 @@ OPEN = frozenset({"/healthz", "/readyz"})
 _BROWSED = frozenset({"GET", "HEAD", "PUT"})
 #: Who only asks; whatever else is done needs the scope ``label``.
 _ASKING = frozenset({"GET", "HEAD", "OPTIONS", "POST"})
-_HOLDER = "perfjudge.holder"
+#: The key of a request's scope that holds its token.
+HOLDER = "perfjudge.holder"
 _REALM = 'realm="perfjudge"'
 
 
@@ -241,14 +244,9 @@ class Access:
         return found or "read"
 
 
-def keep(scope: MutableMapping[str, Any], token: Token | None) -> None:
-    """Let `holder` find the token of a request."""
-    scope[_HOLDER] = token
-
-
 def holder(scope: Mapping[str, Any]) -> Token | None:
     """Return the token of a request; None where nobody needs one."""
-    token: Token | None = scope.get(_HOLDER)
+    token: Token | None = scope.get(HOLDER)
     return token
 
 

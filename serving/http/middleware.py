@@ -121,7 +121,7 @@ class Front:
         try:
             token = self._allowed.allowed(scope["method"], scope["path"], headers.get(b"authorization", b""))
             exchange.token = None if token is None else token.name
-            authentication.keep(scope, token)
+            scope[authentication.HOLDER] = token
             self._state.csrf.check(scope["method"], headers, token)
             async with asyncio.timeout(settings.reading if exchange.has_body else settings.timeout) as timer:
                 passage.timer = timer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -124,18 +124,8 @@ _MOST = 4
 _PLAIN = {"balanced_accuracy", "average_precision", "r2"}
 
 
-@dataclass(frozen=True)
-class ChampionFigures:
-    """The champion of a family, and on each split what its figures are called, and their values in words."""
-
-    family: str
-    champion: str
-    splits: Mapping[str, Sequence[tuple[str, str]]]
-    report: bool
-
-
-def figures_of(family: str, root: Path) -> ChampionFigures:
-    """Read the figures of a family's champion; InputError if there are none."""
+def figures_of(family: str, root: Path) -> dict[str, Any]:
+    """Return a family's champion, and by split its figures in words; InputError if there are none."""
     places = Places(family, root)
     metrics: Mapping[str, Any] = written(places.metrics, "evaluate")
     champion = str(metrics["champion"])
@@ -144,7 +134,7 @@ def figures_of(family: str, root: Path) -> ChampionFigures:
         for name, split in metrics["splits"].items()
         if champion in split["entries"]
     }
-    return ChampionFigures(family, champion, splits, places.page.is_file())
+    return {"family": family, "champion": champion, "splits": splits, "report": places.page.is_file()}
 
 
 def _figures(scores: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
@@ -164,50 +154,26 @@ def _words(key: str, value: float) -> str:
     return f"{value:.3f}" if key in _PLAIN else percent(value)
 
 
-@dataclass(frozen=True)
-class Contender:
-    """A version, its model, and what the contest found; ``against`` is the version it was compared with."""
-
-    version: str
-    model: str
-    reason: str
-    against: str
-
-    @classmethod
-    def of(cls, found: Version | None, *, leads: bool) -> Self | None:
-        """Take what the tags of a version say, the champion's or not; None if there is no version."""
-        if found is None:
-            return None
-        model, against = (found.tags.get(name, "") for name in ("model", "judged_against"))
-        return cls(found.version, model, why(found) if leads else why_not(found), against)
+def _contender(found: Version | None, reason: Callable[[Version], str]) -> dict[str, str] | None:
+    """Return a version, its model, why it leads or not, and the version it was compared with."""
+    if found is None:
+        return None
+    model, against = (found.tags.get(name, "") for name in ("model", "judged_against"))
+    return {"version": found.version, "model": model, "reason": reason(found), "against": against}
 
 
-@dataclass(frozen=True)
-class Promotion:
-    """What became of the last candidates for one registered name."""
-
-    name: str
-    champion: Contender | None
-    challenger: Contender | None
-
-    @property
-    def refused(self) -> Contender | None:
-        """The challenger, if the champion of now, or the lack of one, is what it was judged against."""
-        standing = "" if self.champion is None else self.champion.version
-        if self.challenger is None or self.challenger.against != standing:
-            return None
-        return self.challenger
-
-
-def promotions() -> Iterator[Promotion]:
-    """Yield what is known of every registered name of which there is a version; nothing if none answers."""
+def promotions() -> Iterator[dict[str, Any]]:
+    """Yield the champion of each registered name, and the challenger that was refused beside it."""
     for name in dict.fromkeys(door.loader.name() for door in doors() if door.loader is not None):
         # a registry that does not answer is told with the models
         with suppress(InputError):
-            champion = Contender.of(version_of(name, CHAMPION), leads=True)
-            promotion = Promotion(name, champion, Contender.of(version_of(name, CHALLENGER), leads=False))
-            if promotion.champion is not None or promotion.refused is not None:
-                yield promotion
+            champion = _contender(version_of(name, CHAMPION), why)
+            refused = _contender(version_of(name, CHALLENGER), why_not)
+            # it counts only beside the champion of now, or the lack of one
+            if refused and refused["against"] != ("" if champion is None else champion["version"]):
+                refused = None
+            if champion or refused:
+                yield {"name": name, "champion": champion, "refused": refused}
 
 
 def advice(troubled: Sequence[str], far: Mapping[str, str], verdicts: Sequence[VerdictLine]) -> Iterator[str]:
@@ -244,7 +210,7 @@ _NEAR, _FAR = 0.1, 0.25
 
 @dataclass(frozen=True)
 class ModelLine:
-    """What the page says of one model; trouble is why the version that it should be does not answer."""
+    """A row of the table of models; trouble is why the version that it should be does not answer."""
 
     says: str
     name: str
@@ -255,32 +221,23 @@ class ModelLine:
 
     @classmethod
     def of(cls, lazy: Lazy, says: str) -> ModelLine:
-        """Tell of a served model, and what it is for."""
+        """Describe a served model, which is for what `says` says."""
         entry = lazy.entry or {}
         name, version, estimator = (str(entry.get(key, "")) for key in ("name", "version", "estimator"))
         lacking = None if entry else "there is none; make one with: uv run dvc repro"
         return cls(says, name, version, estimator, lazy.since, lazy.trouble or lacking)
 
 
-@dataclass(frozen=True)
-class Example:
-    """A door, and what a person pastes to ask there."""
-
-    door: Door
-    body: str
-
-    @classmethod
-    def of(cls, door: Door) -> Example:
-        """Take the example that OpenAPI has."""
-        schema = door.request.model_json_schema()
-        example = next(iter(schema.get("examples", ())), None)
-        body = "" if example is None else json.dumps(example, ensure_ascii=True)
-        return cls(door, body.replace("'", "\\u0027"))
+def _example(door: Door) -> dict[str, Any]:
+    """Return an endpoint, and the example of OpenAPI as a person pastes it into a shell."""
+    example = next(iter(door.request.model_json_schema().get("examples", ())), None)
+    body = "" if example is None else json.dumps(example, ensure_ascii=True)
+    return {"door": door, "body": body.replace("'", "\\u0027")}
 
 
 @dataclass(frozen=True)
 class DriftLine:
-    """How far what a model is asked lies from what it was trained on: its features, the farthest first."""
+    """How far the requests of a model lie from its training data: its features, the farthest first."""
 
     name: str
     version: str
@@ -290,10 +247,9 @@ class DriftLine:
 
     @classmethod
     def of(cls, found: ModelDrift) -> DriftLine:
-        """Tell of the features that drifted most."""
-        ref, most = found.ref, found.features[:_FEATURES]
-        told = [(one.feature, one.index, _far(one.index)) for one in most]
-        return cls(ref.name, ref.version, found.rows, max(0, FEWEST - found.rows), told)
+        """Describe the features that drifted most."""
+        told = [(one.feature, one.index, _far(one.index)) for one in found.features[:_FEATURES]]
+        return cls(found.ref.name, found.ref.version, found.rows, max(0, FEWEST - found.rows), told)
 
 
 def install(app: FastAPI) -> None:
@@ -318,7 +274,7 @@ def _overview(app: FastAPI, url: str) -> str:
         models=models,
         promotions=list(promotions()),
         measured=list(_measured()),
-        recent=[(_when(one.at), one) for one in recent],
+        recent=[(f"{datetime.fromtimestamp(one.at, UTC):%Y-%m-%d %H:%M:%S}", one) for one in recent],
         labels=_labels(),
         unseen=_unseen(app),
         drift=drift,
@@ -330,35 +286,23 @@ def _overview(app: FastAPI, url: str) -> str:
                 [one.line for one in recent],
             )
         ),
-        doors=[Example.of(door) for door in doors()],
-        tracking=Tracking.here(),
+        doors=[_example(door) for door in doors()],
+        tracking=_tracking(),
         tokens=app.state.settings.tokens is not None,
     )
 
 
-@dataclass(frozen=True)
-class Tracking:
-    """Where MLflow is looked at: an address, or the command that opens it."""
-
-    url: str | None
-    command: str
-
-    @classmethod
-    def here(cls) -> Tracking:
-        """Tell of the store of this project; a name and a password in its address are left out."""
-        uri = tracking_uri()
-        parts = urlsplit(uri)
-        if parts.scheme in {"http", "https"}:
-            return cls(parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl(), "")
-        own = uri.replace(f"sqlite:///{project_root()}/", "sqlite:///")
-        return cls(None, f"uv run mlflow ui --backend-store-uri {own}")
+def _tracking() -> dict[str, str | None]:
+    """Return the address of MLflow without name and password, or else the command that opens it."""
+    uri = tracking_uri()
+    parts = urlsplit(uri)
+    if parts.scheme in {"http", "https"}:
+        return {"url": parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()}
+    own = uri.replace(f"sqlite:///{project_root()}/", "sqlite:///")
+    return {"url": None, "command": f"uv run mlflow ui --backend-store-uri {own}"}
 
 
-def _when(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
-
-
-def _measured() -> Iterator[ChampionFigures]:
+def _measured() -> Iterator[dict[str, Any]]:
     """Yield what the project's last evaluations say, as far as there were any."""
     for family in FAMILIES:
         # what a family writes there is for it to say
@@ -380,17 +324,16 @@ def _shadow(app: FastAPI) -> ShadowReport | None:
 
 def _labels() -> Mapping[str, int]:
     """Count the labels that families keep here, by what they say."""
-    counted: dict[str, int] = {}
+    counts = Counter[str]()
     for one in supplies():
-        for said, many in ({} if one.labels is None else one.labels()).items():
-            counted[said] = counted.get(said, 0) + many
-    return counted
+        counts.update({} if one.labels is None else one.labels())
+    return counts
 
 
 def _unseen(app: FastAPI) -> int | None:
     """Count the labels that no training has seen; None if nobody can tell."""
-    told = [one.unseen(app) for one in pages() if one.unseen is not None]
-    return sum(many or 0 for many in told) if any(many is not None for many in told) else None
+    told = [many for one in pages() if one.unseen is not None if (many := one.unseen(app)) is not None]
+    return sum(told) if told else None
 
 
 def _report(family: str) -> Callable[[], Response]:

@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+import data.matrices.formats as matrix_formats
 from data.errors import InputError
-from data.matrices import formats as matrix_formats
 from data.matrices.params import Matrices
 from data.matrices.tables import Choice
 from serving.answering import Told, Wanted, give, tell_skipped
@@ -85,10 +85,7 @@ TOLD = 20
 
 def lines(found: MatricesAnswer) -> Lines:
     """Return the verdicts as lines of a table, a group a suite."""
-    rows = [
-        VerdictLine(one.verdict, one.probability, _group(one), one.pair_id, _why(one), _about(one))
-        for one in found.verdicts
-    ]
+    rows = [_line(one) for one in found.verdicts]
     general = tuple(f"note: {note}" for note in found.notes)
     headings = ("group", "pair", "what drove it")
     return Lines(rows, headings, summary(found), (*general, *_notes(found)), general)
@@ -102,23 +99,20 @@ def summary(found: MatricesAnswer) -> str:
     return f"{number} pair{'' if number == 1 else 's'}: {counted} (model {ref.name} {ref.version}{promised})"
 
 
-def _group(one: MatrixVerdictAnswer) -> str:
-    """Name the group, and say so if it had no model of its own where others have."""
-    return f"{one.group} (fallback)" if one.group_used == FALLBACK else one.group
-
-
-def _why(one: MatrixVerdictAnswer) -> str:
-    return one.invalid_reason or ", ".join(_moved(driver) for driver in one.drivers[:SHOWN])
+def _line(one: MatrixVerdictAnswer) -> VerdictLine:
+    # a group without a model of its own, where others have one
+    group = f"{one.group} (fallback)" if one.group_used == FALLBACK else one.group
+    why = one.invalid_reason or ", ".join(map(_moved, one.drivers[:SHOWN]))
+    notes = (*(f"note: {note}" for note in one.notes), *_left_out(one))
+    return VerdictLine(one.verdict, one.probability, group, one.pair_id, why, notes)
 
 
 def _moved(driver: DriverAnswer) -> str:
     unit = "" if driver.unit in {"", "1"} else f" {driver.unit}"
-    before, after = (_number(value) for value in (driver.baseline, driver.target))
+    before, after = (
+        "unknown" if value is None else f"{value:.4g}" for value in (driver.baseline, driver.target)
+    )
     return f"{driver.metric} {before} \N{RIGHTWARDS ARROW} {after}{unit} ({driver.contribution:+.2g})"
-
-
-def _number(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.4g}"
 
 
 def _notes(found: MatricesAnswer) -> Iterator[str]:
@@ -126,10 +120,6 @@ def _notes(found: MatricesAnswer) -> Iterator[str]:
     told = [f'note: pair "{one.pair_id}": {note}' for one in found.verdicts for note in one.notes]
     yield from _first(told, "notes")
     yield from _first([run for one in found.verdicts for run in _left_out(one)], "runs left out")
-
-
-def _about(one: MatrixVerdictAnswer) -> tuple[str, ...]:
-    return (*(f"note: {note}" for note in one.notes), *_left_out(one))
 
 
 def _left_out(one: MatrixVerdictAnswer) -> list[str]:

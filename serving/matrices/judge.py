@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
+import training.matrices.judging as matrix_judging
 from data.matrices.params import Matrices
 from data.matrices.tables import MatrixTables
 from data.parallel import watched
 from serving.matrices.schemas import MatricesAnswer, ServedMatrix
 from serving.models import Head, Served, Source
 from serving.supply import Loader
-from training.matrices import judging as matrix_judging
 from training.matrices.engine.stored import EngineCard, TrainedEngine
 from training.registry.champions import project_params
-
-if TYPE_CHECKING:
-    from training.matrices.engine.engine import ToldPair
 
 Engine = Served[TrainedEngine]
 
@@ -66,7 +63,9 @@ def judge(tables: MatrixTables, served: Engine, *, shown: bool = False) -> Matri
     InputError
         If more metrics are missing than the model can do without.
     """
-    watch = _shown if shown else matrix_judging.unwatched
+    watch: matrix_judging.Watch = matrix_judging.unwatched
+    if shown:
+        watch = partial(watched, title="pairs of matrices", after=LONG)
     found = matrix_judging.judge(served.model, tables, DRIVERS, watch)
     content = {
         "model": served.ref,
@@ -75,7 +74,3 @@ def judge(tables: MatrixTables, served: Engine, *, shown: bool = False) -> Matri
         "promise": served.model.card.promise,
     }
     return MatricesAnswer.model_validate(content, from_attributes=True)
-
-
-def _shown(told: Iterable[ToldPair], total: int) -> Iterable[ToldPair]:
-    return watched(told, total, "pairs of matrices", after=LONG)

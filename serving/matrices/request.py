@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+import data.matrices.formats as matrix_formats
 from data.errors import InputError
-from data.matrices import formats as matrix_formats
 from data.matrices.tables import METADATA, MOST_METRICS, SIDES, MatrixTables, StackedSides
 from data.tables.documents import said
 from data.tables.files import content_of
