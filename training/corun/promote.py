@@ -154,7 +154,9 @@ def _kept(directory: Path, run: str, root: Path) -> Unseen:
     return Unseen({"static": STATIC}.get(what, ONLINE), entry, rows, tolerance)
 
 
-UNSEEN = UnseenSupply((_OOF.as_posix(), _ONLINE.as_posix()), _read, _kept)
+def unseen() -> UnseenSupply:
+    """Return how the out-of-fold predictions of a state are read."""
+    return UnseenSupply((_OOF.as_posix(), _ONLINE.as_posix()), _read, _kept)
 
 
 PLACES = Places("corun")

@@ -209,17 +209,15 @@ def _champions(metrics: Mapping[str, Any], unseen: Sequence[Unseen]) -> dict[str
 
 def params_of(path: Path) -> dict[str, Any]:
     """Return the knobs by dotted names; none where there is no such file."""
-    if not path.is_file():
-        return {}
-    return dict(_flat(yaml_content(path) or {}))
+    content = yaml_content(path) if path.is_file() else None
+    return _flat(content or {}, "")
 
 
-def _flat(section: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(section: Mapping[str, Any], above: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
     for name, value in section.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{above}{name}.")
-        else:
-            yield f"{above}{name}", value
+        found |= _flat(value, f"{above}{name}.") if isinstance(value, dict) else {f"{above}{name}": value}
+    return found
 
 
 def _of_version(name: str, project: Path, root: Path) -> ProjectState:
@@ -324,11 +322,7 @@ def differences(before: ProjectState, after: ProjectState) -> ExperimentsDiffere
         (before.commit, after.commit),
         _params(before, after, common),
         found,
-        (
-            *_told(before, after),
-            *_without_predictions(found),
-            *(note for one in found for note in _doubts(one)),
-        ),
+        tuple(_notes(before, after, found)),
         how,
     )
 
@@ -372,22 +366,19 @@ def _of_family(family: str, before: FamilyState, after: FamilyState, how: Drawin
     )
 
 
-def _told(before: ProjectState, after: ProjectState) -> list[str]:
-    notes = [f"{one.name}: {note}" for one in (before, after) for note in one.notes]
+def _notes(before: ProjectState, after: ProjectState, found: Sequence[FamilyDifference]) -> Iterator[str]:
+    yield from (f"{one.name}: {note}" for one in (before, after) for note in one.notes)
     for one, other in ((before, after), (after, before)):
         left = [family for family in one.families if family not in other.families]
         if left:
-            notes.append(f"{', '.join(left)} cannot be compared: {other.name} has nothing of it")
-    return notes
-
-
-def _without_predictions(found: Sequence[FamilyDifference]) -> Iterator[str]:
-    """Say of which families only what git keeps is compared."""
+            yield f"{', '.join(left)} cannot be compared: {other.name} has nothing of it"
     if families := [one.family for one in found if not one.compared]:
         yield (
             f"{', '.join(families)}: one state lacks predictions; parameters, data and the figures of"
             " summary.json are compared, without intervals and flipped verdicts"
         )
+    for family in found:
+        yield from _doubts(family)
 
 
 def _doubts(one: FamilyDifference) -> Iterator[str]:

@@ -237,9 +237,8 @@ def settle(store: Any, name: str) -> None:
     aliases, moves = _bearers(model), _reigns(model.tags)
     now = aliases.get(CHAMPION)
     if now is not None and (not moves or moves[-1].version != now):
-        for reign in _unkept(store, name, now, first=not moves):
-            _keep(store, name, reign)
-            moves.append(reign)
+        moves.append(Reign(now, "by hand", "the alias was moved in MLflow", by=""))
+        _keep(store, name, moves[-1])
     reigned = {one.version for one in moves}
     for found in store.search_model_versions(f"name = '{name}'"):
         alias = next((one for one in (CHAMPION, CHALLENGER) if aliases.get(one) == str(found.version)), "")
@@ -248,25 +247,6 @@ def settle(store: Any, name: str) -> None:
         standing = alias or (f"former {former}" if former else found.tags.get(STANDING, ""))
         if standing and standing != found.tags.get(STANDING):
             _stands(store, found, standing, aliases.get(standing.removeprefix("former "), ""))
-
-
-def _unkept(store: Any, name: str, version: str, *, first: bool) -> Iterator[Reign]:
-    """Yield how a champion came that no move tells of: before moves were kept, or by hand."""
-    if not first:
-        yield Reign(version, "by hand", "the alias was moved in MLflow", by="")
-        return
-    found = store.get_model_version(name, version)
-    # the one that it was judged against may have been deleted
-    with suppress(mlflow().exceptions.MlflowException):
-        former = store.get_model_version(name, found.tags.get("judged_against") or "none")
-        yield _by_contest(former)
-    yield _by_contest(found)
-
-
-def _by_contest(found: Any) -> Reign:
-    at = datetime.fromtimestamp(found.creation_timestamp / 1000, UTC)
-    reason = found.tags.get("reason", "")
-    return Reign(str(found.version), "contest", reason, by="", at=at.isoformat(timespec="microseconds"))
 
 
 def _stands(store: Any, found: Any, standing: str, bearer: str) -> None:
