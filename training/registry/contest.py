@@ -285,9 +285,7 @@ class Kept:
     oof: pd.DataFrame
 
     def means(
-        self,
-        read: Callable[[Path], object],
-        compare: Callable[[pd.DataFrame, pd.DataFrame], Compared | None],
+        self, read: Callable[[Path], object], compare: Callable[[pd.DataFrame, pd.DataFrame], Compared | None]
     ) -> Means:
         """Return what a contest needs; `compare` takes what the candidate and what the champion said."""
         return Means(read, lambda champion: compare(self.oof, pd.read_parquet(champion / OOF)), self.track)
