@@ -145,9 +145,6 @@ def _named(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _kept(directory: Path, run: str, root: Path) -> Unseen:
-    from data.corun.params import Corun
-    from data.params import load
-
     what, _, entry = run.partition(" ")
     tolerance = load(Corun, root / "params.yaml").section.evaluate.tolerance
     rows = _named(pd.read_parquet(directory / OOF).assign(model=entry))

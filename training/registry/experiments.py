@@ -9,21 +9,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from data.errors import InputError
 from data.families import FAMILIES
 from data.paths import Places
 from data.tables.documents import written
 from data.tables.files import yaml_content
-from training.evaluation.paired_bootstrap import Drawing, Paired, paired
-from training.registry.champions import registered
+from training.evaluation.paired_bootstrap import Drawing, Paired, Unseen, paired
+from training.registry.champions import Version, client, registered
 from training.registry.origins import commit_of
 from training.supply import UnseenSupply, supply
-
-if TYPE_CHECKING:
-    from training.evaluation.paired_bootstrap import Unseen
-    from training.registry.champions import Version
 
 #: The name of what lies in the working directory.
 WORKSPACE = "workspace"
@@ -222,8 +218,6 @@ def _flat(section: Mapping[str, Any], above: str) -> dict[str, Any]:
 
 def _of_version(name: str, project: Path, root: Path) -> ProjectState:
     """Return what MLflow holds of a registered version, and the knobs of its commit."""
-    from training.registry.champions import client
-
     version = registered(name)
     if version is None:
         raise InputError("no such version is registered", place=f'"{name}"')
@@ -232,10 +226,18 @@ def _of_version(name: str, project: Path, root: Path) -> ProjectState:
     family = store.get_experiment(run.info.experiment_id).name
     unseen = _kept(family, version, run.info.run_name, project)
     commit, dirty = commit_of(run.data.tags)
-    notes = _knobs_of(commit, project, root)
+    notes = [] if commit else ["it was trained outside of git: its params.yaml is not known"]
+    try:
+        if commit:
+            fetched(commit, project, root)
+    except InputError as error:
+        notes.append(str(error))
     if dirty:
         notes.append(f"{name} was trained in a working tree that differed from commit {commit[:10]}")
-    data = {**_profile(run), "digest": version.tags.get("data_digest", "")}
+    data = {"digest": version.tags.get("data_digest", "")}
+    for one in (run.inputs.dataset_inputs if run.inputs else ())[:1]:
+        counts = json.loads(one.dataset.profile or "{}")
+        data = {"path": one.dataset.name, "format": one.dataset.source_type, **counts, **data}
     state = FamilyState(data, {unseen.what: unseen.entry}, [unseen])
     chosen = {f"{family}: {knob}": value for knob, value in run.data.params.items()}
     return ProjectState(name, commit, params_of(root / PARAMS), {family: state}, root, tuple(notes), chosen)
@@ -249,24 +251,6 @@ def _kept(family: str, version: Version, run: str, project: Path) -> Unseen:
         raise InputError(f"the family {family!r} keeps nothing to compare", place=f'"{version.uri}"')
     with version.files() as directory:
         return supplied.kept(directory, run, project)
-
-
-def _knobs_of(commit: str, project: Path, root: Path) -> list[str]:
-    if not commit:
-        return ["it was trained outside of git: its params.yaml is not known"]
-    try:
-        fetched(commit, project, root)
-    except InputError as error:
-        return [str(error)]
-    return []
-
-
-def _profile(run: Any) -> dict[str, Any]:
-    """Return what its run says of the data that it learned from."""
-    for one in run.inputs.dataset_inputs if run.inputs else ():
-        known: dict[str, Any] = json.loads(one.dataset.profile or "{}")
-        return {"path": one.dataset.name, "format": one.dataset.source_type, **known}
-    return {}
 
 
 @dataclass(frozen=True)

@@ -185,26 +185,20 @@ def crown(name: str, version: str, reign: Reign, instead: str) -> None:
     """
     store = client()
     with moving(name):
-        former = require(store, name, instead)
-        if former is not None:
+        model = _model(store, name)
+        aliases, moves = _bearers(model), _reigns(model.tags)
+        now = aliases.get(CHAMPION, "")
+        if now != instead:
+            said = f" ({moves[-1].told})" if moves and moves[-1].version == now else ""
+            told = f"v{now} is champion of {name} meanwhile" if now else f"{name} has no champion any more"
+            raise MovedError(f"{told}{said}; look again, then decide")
+        if instead:
             reason = f"{reign.by} preferred v{version}: {reign.because}"
-            challenge(store, name, former.version, {REPLACED: reason, "judged_against": version})
-        elif _bearers(_model(store, name)).get(CHALLENGER) == version:
+            challenge(store, name, instead, {REPLACED: reason, "judged_against": version})
+        elif aliases.get(CHALLENGER) == version:
             store.delete_registered_model_alias(name, CHALLENGER)
         succeed(store, name, reign)
         settle(store, name)
-
-
-def require(store: Any, name: str, champion: str) -> Version | None:
-    """Return the champion, if it still is the one of this number; empty: if there still is none."""
-    model = _model(store, name)
-    now = _bearers(model).get(CHAMPION, "")
-    if now != champion:
-        found = _reigns(model.tags)
-        said = f" ({found[-1].told})" if found and found[-1].version == now else ""
-        told = f"v{now} is champion of {name} meanwhile" if now else f"{name} has no champion any more"
-        raise MovedError(f"{told}{said}; look again, then decide")
-    return registered(f"models:/{name}/{champion}") if champion else None
 
 
 def challenge(store: Any, name: str, version: str, tags: Mapping[str, str]) -> None:

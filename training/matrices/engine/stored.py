@@ -14,7 +14,7 @@ from data.errors import InputError
 from data.matrices.schema import signed
 from data.matrices.tables import METRIC_DTYPES, MatrixTables
 from data.tables.specs import typed
-from training.matrices.engine.engine import Engine
+from training.matrices.engine.engine import Engine, FittedEngine
 from training.matrices.engine.judges import Alarms
 from training.matrices.engine.validity_tree import ValidityTree
 from training.matrices.schemes import Cell
@@ -22,9 +22,6 @@ from training.registry.stored import CARD, MODEL, StoredCard, loaded, store
 
 if TYPE_CHECKING:
     from training.evaluation.risk_guarantee import Promised
-    from training.matrices.engine.engine import FittedEngine
-    from training.matrices.engine.judges import Alarms
-    from training.matrices.engine.validity_tree import ValidityTree
 
 
 @dataclass(frozen=True)
@@ -119,8 +116,6 @@ class TrainedEngine:
     @classmethod
     def read(cls, directory: Path) -> TrainedEngine:
         """Read what `write` wrote; errors as of `training.registry.stored.StoredModel.read`."""
-        from training.matrices.engine.engine import FittedEngine
-
         parts = loaded(directory)
         if not isinstance(parts, dict) or not isinstance(parts.get("engine"), FittedEngine):
             told = "holds no regression-matrix model that training wrote"
