@@ -14,6 +14,16 @@ if TYPE_CHECKING:
     from training.evaluation.paired_bootstrap import Unseen
 
 
+def lazily(address: str) -> Callable[[], Any]:
+    """Return a function that imports and calls the function at ``package.module:name``."""
+
+    def call() -> Any:
+        module, _, name = address.partition(":")
+        return getattr(import_module(module), name)()
+
+    return call
+
+
 @dataclass(frozen=True)
 class UnseenSupply:
     """What a family's entries said of cases that they had not seen, for states of the project to be compared.

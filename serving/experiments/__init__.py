@@ -1,1 +1,1 @@
-"""What two states of the project differ in, told to people."""
+"""Differences of two states of the project, as text, page or JSON."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -218,13 +218,12 @@ def _explained(found: ExperimentsDifference, root: Path) -> ExperimentsDifferenc
         except InputError as error:
             told = {}
             notes.append(f"{one.family}: what was measured is not known ({error.problem})")
-        families.append(replace(one, champions=tuple(_with_words(best, told) for best in one.champions)))
+        champions = []
+        for best in one.champions:
+            flips = (replace(flip, words=told.get(flip.case, flip.words)) for flip in best.flips)
+            champions.append(replace(best, flips=tuple(flips)))
+        families.append(replace(one, champions=tuple(champions)))
     return replace(found, families=tuple(families), notes=tuple(notes))
-
-
-def _with_words(best: Paired, told: Mapping[str, tuple[str, ...]]) -> Paired:
-    flips = (replace(flip, words=told.get(flip.case, flip.words)) for flip in best.flips)
-    return replace(best, flips=tuple(flips))
 
 
 def as_json(found: ExperimentsDifference) -> str:

@@ -39,7 +39,8 @@ def promote(name: str, version: str, because: str, by: str | None = None) -> Dec
     settled(name)
     champion, found = version_of(name, CHAMPION), registered(f"models:/{name}/{_number(name, version)}")
     if found is None:
-        raise InputError(f"there is no v{version} of {name}{_instead(name)}")
+        instead = "" if champion is None else f"; its champion is v{champion.version}"
+        raise InputError(f"there is no v{version} of {name}{instead}")
     if champion is not None and champion.version == found.version:
         raise InputError(f"v{found.version} is champion of {name} already")
     return _crowned(found, champion, "promote", because, by)
@@ -69,19 +70,6 @@ def _number(name: str, version: str) -> str:
     return str(int(number))
 
 
-def _instead(name: str) -> str:
-    champion = version_of(name, CHAMPION)
-    return "" if champion is None else f"; its champion is v{champion.version}"
-
-
-def _quoting(said: str, found: Version, champion: Version | None) -> str:
-    """Add to a reason what both said of the same cases, if that is known."""
-    if champion is None or not said:
-        return said
-    known = figures_of(found.name, {found.version, champion.version})
-    return f"{said} ({'; '.join(one.told for one in known)})" if known else said
-
-
 def _crowned(
     found: Version,
     champion: Version | None,
@@ -89,7 +77,11 @@ def _crowned(
     because: str,
     by: str | None,
 ) -> Decided:
-    said = _quoting(" ".join(because.split()), found, champion)
+    said = " ".join(because.split())
+    if champion is not None and said:
+        # verdicts of both on the same requests, if there are any
+        known = figures_of(found.name, {found.version, champion.version})
+        said = f"{said} ({'; '.join(one.told for one in known)})" if known else said
     if not 0 < len(said) <= LONGEST:
         told = f"1 to {LONGEST} letters that say what speaks for v{found.version}"
         raise InputError(f"--because: {len(said)} letters; expected {told}")

@@ -21,7 +21,7 @@ from serving.answering import Wanted
 from serving.http import schemas
 from serving.http.bodies import JSON
 from serving.http.schemas import RefusedError
-from serving.supply import Door, Judging, door_of, supplies
+from serving.supply import Door, door_of, supplies
 from training.registry.origins import NoVersionError, Origin, origin
 
 #: How answers that are not JSON name the model: by its address, or in the line that sums up.
@@ -59,7 +59,10 @@ class GivenAnswer:
         found = next((match for one in _NAMED if (match := one.search(text))), None)
         if found is None:
             raise InputError("names no model; expected an answer with models:/NAME/VERSION", file=path)
-        return cls(found["name"], found["version"], _form(text), content)
+        form = "markdown" if "| verdict |" in text else "table"
+        if text.startswith("<"):
+            form = "junit" if "<testsuites" in text else "xml"
+        return cls(found["name"], found["version"], form, content)
 
     @classmethod
     def _of_json(cls, text: str, content: bytes, path: Path) -> GivenAnswer:
@@ -73,12 +76,6 @@ class GivenAnswer:
             told = f"model.uri={model['uri']!r} is no registered version; expected models:/NAME/VERSION"
             raise InputError(told, file=path)
         return cls(named["name"], named["version"], "json", content, model)
-
-
-def _form(text: str) -> str:
-    if text.startswith("<"):
-        return "junit" if "<testsuites" in text else "xml"
-    return "markdown" if "| verdict |" in text else "table"
 
 
 _XML = "application/xml"
@@ -158,7 +155,8 @@ def _posted(given: GivenAnswer, door: Door, source: Path, options: Mapping[str, 
 
 
 def _judged(given: GivenAnswer, door: Door, source: Path, options: Mapping[str, Any]) -> bytes | None:
-    judging = _judging(door)
+    family = next(one for one in supplies() if any(door.path == other.path for other in one.doors()))
+    judging = family.judging
     if judging is None:
         return None
     taken = {name: options[name] for name in judging.options if name in options}
@@ -167,12 +165,6 @@ def _judged(given: GivenAnswer, door: Door, source: Path, options: Mapping[str, 
         wanted = Wanted(given.shown, output, fail_on_regression=False)
         judging.judge(source, given.uri, wanted, keep_going=False, **taken)
         return output.read_bytes()
-
-
-def _judging(door: Door) -> Judging | None:
-    """Return how the family of a door judges a source."""
-    own = (one for one in supplies() if any(door.path == other.path for other in one.doors()))
-    return next(own).judging
 
 
 def _compared(given: GivenAnswer, content: bytes) -> Again:
@@ -287,22 +279,18 @@ def _lines(found: Origin, same: bool, compared: Again | None) -> Iterator[str]:
         yield f"              {counts}"
     yield f"  code        {_commit(found)}"
     yield f"  parameters  {_some(found.params)}"
-    yield f"  figures     {_some({name: f'{value:.4g}' for name, value in _headline(found).items()})}"
+    # of the deciding folds; others are named by their split
+    figures = {name: f"{value:.4g}" for name, value in found.metrics.items() if "/" not in name}
+    yield f"  figures     {_some(figures)}"
     if found.reason:
         yield f"  contest     {found.reason}"
     if found.reign is not None:
         yield f"  champion    {found.reign.told}"
-    yield f"  make again  {_how_to_make(found)}"
+    code = found.code
+    again = f"git checkout {code.commit[:12]} && uv run dvc repro"
+    yield f"  make again  {f'not possible: {code.obstacle}' if code.obstacle else again}"
     if compared is not None:
         yield compared.told
-
-
-def _how_to_make(found: Origin) -> str:
-    """Return the command that trains the version again, or why there is none and how to avoid that."""
-    code = found.code
-    if not code.obstacle:
-        return f"git checkout {code.commit[:12]} && uv run dvc repro"
-    return f"not possible: {code.obstacle}"
 
 
 def _commit(found: Origin) -> str:
@@ -311,11 +299,6 @@ def _commit(found: Origin) -> str:
         return "unknown"
     dirty = {True: ", and changes that are in no commit", False: ", nothing changed", None: ""}[code.dirty]
     return f"commit {code.commit} ({code.branch}){dirty}; run by {code.by or 'somebody'}"
-
-
-def _headline(found: Origin) -> dict[str, float]:
-    """Return the figures of the deciding folds; others are named by their split."""
-    return {name: value for name, value in found.metrics.items() if "/" not in name}
 
 
 def _some(values: Mapping[str, str]) -> str:

@@ -1,37 +1,6 @@
 """From vectors of co-runs to models."""
 
-from training.supply import TrainingSupply, UnseenSupply
-
-
-def _tune() -> None:
-    from training.corun.stages import tune_stage
-
-    tune_stage()
-
-
-def _train() -> None:
-    from training.corun.stages import train_stage
-
-    train_stage()
-
-
-def _evaluate() -> None:
-    from training.corun.stages import evaluate_stage
-
-    evaluate_stage()
-
-
-def _promote() -> None:
-    from training.corun.promote import promote_stage
-
-    promote_stage()
-
-
-def _unseen() -> UnseenSupply:
-    from training.corun.promote import UNSEEN
-
-    return UNSEEN
-
+from training.supply import TrainingSupply, lazily
 
 _TRUSTED = (
     "training.corun.estimators.contention.ContentionRegressor",
@@ -39,5 +8,10 @@ _TRUSTED = (
     "training.corun.estimators.smooth.SmoothRegressor",
 )
 SUPPLY = TrainingSupply(
-    tune=_tune, train=_train, evaluate=_evaluate, promote=_promote, trusted=_TRUSTED, unseen=_unseen
+    tune=lazily("training.corun.stages:tune_stage"),
+    train=lazily("training.corun.stages:train_stage"),
+    evaluate=lazily("training.corun.stages:evaluate_stage"),
+    promote=lazily("training.corun.promote:promote_stage"),
+    unseen=lazily("training.corun.promote:unseen"),
+    trusted=_TRUSTED,
 )

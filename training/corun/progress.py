@@ -241,11 +241,6 @@ class Guesses:
         return cls(*map(np.concatenate, columns))
 
 
-def guesses(runs: AlignedRuns, prior: SlowdownPrior = PRIOR) -> Guesses:
-    """Return what each belief says of the impact of the whole run."""
-    return Guesses.joined(_each(runs, prior))
-
-
 def _each(runs: AlignedRuns, prior: SlowdownPrior) -> Iterator[Guesses]:
     seen = runs.natures[: len(runs.solo)]
     if runs.whole:
@@ -386,7 +381,7 @@ class ImpactBelief:
 
 def believed(runs: AlignedRuns, prior: SlowdownPrior = PRIOR) -> ImpactBelief:
     """Return what is believed of the impact of the whole run."""
-    found = guesses(runs, prior)
+    found = Guesses.joined(_each(runs, prior))
     weights = np.exp(found.weights - found.weights.max())
     return ImpactBelief(weights / weights.sum(), found.means, np.sqrt(found.variances + REPEATS**2))
 

@@ -145,16 +145,15 @@ def _named(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _kept(directory: Path, run: str, root: Path) -> Unseen:
-    from data.corun.params import Corun
-    from data.params import load
-
     what, _, entry = run.partition(" ")
     tolerance = load(Corun, root / "params.yaml").section.evaluate.tolerance
     rows = _named(pd.read_parquet(directory / OOF).assign(model=entry))
     return Unseen({"static": STATIC}.get(what, ONLINE), entry, rows, tolerance)
 
 
-UNSEEN = UnseenSupply((_OOF.as_posix(), _ONLINE.as_posix()), _read, _kept)
+def unseen() -> UnseenSupply:
+    """Return how the out-of-fold predictions of a state are read."""
+    return UnseenSupply((_OOF.as_posix(), _ONLINE.as_posix()), _read, _kept)
 
 
 PLACES = Places("corun")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -307,7 +306,7 @@ def _scores(seen: _Seen, groups: NDArray[np.str_], how: Drawing) -> Iterator[Sco
     failed, (old, new) = seen.failed, seen.wrong
     if failed.any() and not failed.all():
         values = [1 - (wrong[failed].mean() + wrong[~failed].mean()) / 2 for wrong in (old, new)]
-        found = paired_difference(failed, failed != new, failed != old, groups, **_paired_drawn(how))
+        found = paired_difference(failed, failed != new, failed != old, groups, **asdict(how))
         yield ScoreChange("balanced accuracy", float(values[0]), float(values[1]), found, False)
     for name, rows in (("missed", failed), ("false alarms", ~failed)):
         if rows.any():
@@ -327,12 +326,8 @@ def _mean(
 ) -> ScoreChange:
     """Compare the means of what is the better the smaller it is, over some rows."""
     old, new = (one[rows] for one in values)
-    grown = paired_gain(old, new, groups[rows], **_paired_drawn(how))
+    grown = paired_gain(old, new, groups[rows], **asdict(how))
     return ScoreChange(name, float(old.mean()), float(new.mean()), grown, True)
-
-
-def _paired_drawn(how: Drawing) -> dict[str, Any]:
-    return {"resamples": how.resamples, "confidence": how.confidence, "seed": how.seed}
 
 
 def _flips(rows: pd.DataFrame, seen: _Seen, value: str, told: str) -> Iterator[FlippedCase]:

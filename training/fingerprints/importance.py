@@ -230,11 +230,7 @@ def held_out(measured: Measured, groups: Sequence[Sequence[int]], seed: int) -> 
         error[test] = misses[0]
         squares += (misses[1:] ** 2).sum(axis=1)
     growth = (squares - (error**2).sum()) / len(truth)
-    return HeldOut(
-        r2(error, truth),
-        float(np.median(np.abs(np.expm1(error)))),
-        np.maximum(growth, 0),
-    )
+    return HeldOut(r2(error, truth), float(np.median(np.abs(np.expm1(error)))), np.maximum(growth, 0))
 
 
 def more_for(measured: Measured, reached: float, wanted: float, seed: int) -> float:

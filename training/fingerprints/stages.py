@@ -181,7 +181,9 @@ def _no_registered(directory: Path, *_: object) -> Unseen:
     raise InputError("a forecast is learned when it is asked for; none is registered", file=directory)
 
 
-UNSEEN = UnseenSupply((_OOF.as_posix(),), _read_unseen, _no_registered)
+def unseen() -> UnseenSupply:
+    """Return how the out-of-fold predictions of a state are read."""
+    return UnseenSupply((_OOF.as_posix(),), _read_unseen, _no_registered)
 
 
 def promote_stage() -> None:

@@ -1,31 +1,6 @@
 """From vectors of matrices of raw metrics to models."""
 
-from training.supply import TrainingSupply, UnseenSupply
-
-
-def _train() -> None:
-    from training.matrices.stages import train_stage
-
-    train_stage()
-
-
-def _evaluate() -> None:
-    from training.matrices.stages import evaluate_stage
-
-    evaluate_stage()
-
-
-def _promote() -> None:
-    from training.matrices.promote import promote_stage
-
-    promote_stage()
-
-
-def _unseen() -> UnseenSupply:
-    from training.matrices.promote import UNSEEN
-
-    return UNSEEN
-
+from training.supply import TrainingSupply, lazily
 
 _TRUSTED = (
     "training.evaluation.thresholds.Promised",
@@ -40,4 +15,10 @@ _TRUSTED = (
     "training.matrices.engine.models.Nearest",
     "training.matrices.engine.validity_tree.ValidityTree",
 )
-SUPPLY = TrainingSupply(train=_train, evaluate=_evaluate, promote=_promote, trusted=_TRUSTED, unseen=_unseen)
+SUPPLY = TrainingSupply(
+    train=lazily("training.matrices.stages:train_stage"),
+    evaluate=lazily("training.matrices.stages:evaluate_stage"),
+    promote=lazily("training.matrices.promote:promote_stage"),
+    unseen=lazily("training.matrices.promote:unseen"),
+    trusted=_TRUSTED,
+)

@@ -323,7 +323,7 @@ def _batch_held(fits: Sequence[EngineFit]) -> list[Held]:
     # what forms make is finite, and parameters come from the catalogue
     with config_context(assume_finite=True, skip_parameter_validation=True):
         shaped = fits[0].engine.shape.of(part.train)
-        rows = asked(shaped, part.test)
+        rows = asked(shaped.form, shaped.known, shaped.grouping, part.test)
         found = []
         for fit in fits:
             prepared = fit.engine.prepared(shaped)

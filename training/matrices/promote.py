@@ -118,4 +118,6 @@ def _kept(directory: Path, run: str, _: Path) -> Unseen:
     return Unseen(WHAT, run, pd.read_parquet(directory / OOF).rename(columns=_NAMES))
 
 
-UNSEEN = UnseenSupply((_OOF.as_posix(),), _read, _kept)
+def unseen() -> UnseenSupply:
+    """Return how the out-of-fold predictions of a state are read."""
+    return UnseenSupply((_OOF.as_posix(),), _read, _kept)

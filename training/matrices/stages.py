@@ -52,7 +52,7 @@ vectors, the seed's way, or of pairs of matrices, which are what is asked.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -111,35 +111,10 @@ PAIRS = "pairs"
 TIMES = "times"
 
 
-@dataclass(frozen=True)
-class WrittenSplit:
-    """How cases are divided, and what entries are worth there."""
-
-    scheme: str
-    folds: int
-    entries: dict[str, Any]
-
-    @classmethod
-    def of(cls, evaluation: Evaluation, oof: pd.DataFrame, whole: str) -> WrittenSplit:
-        """Summarise the verdicts of `evaluation`, whose folds are of `whole` cases."""
-        folds = len(evaluation.parts)
-        return cls(f"{folds} folds of whole {whole}", folds, entries(oof, evaluation.split))
-
-
-@dataclass(frozen=True)
-class WrittenMetrics:
-    """The content of metrics.json; see `training.matrices`."""
-
-    family: str
-    data: dict[str, Any]
-    seed: int
-    trials: int
-    splits: dict[str, WrittenSplit]
-    champion: str
-    selected: dict[str, Any]
-    served: dict[str, Any]
-    validity: dict[str, Any]
-    groups: dict[str, Any]
+def _split(evaluation: Evaluation, oof: pd.DataFrame, whole: str) -> dict[str, Any]:
+    """Summarise the verdicts of `evaluation`, whose folds are of `whole` cases, for metrics.json."""
+    folds, found = len(evaluation.parts), entries(oof, evaluation.split)
+    return {"scheme": f"{folds} folds of whole {whole}", "folds": folds, "entries": found}
 
 
 def evaluate_stage() -> None:
@@ -152,14 +127,13 @@ def evaluate_stage() -> None:
         directory = PLACES.reports if name == TIMES else PLACES.evaluated
         with replacing(directory / f"{name}.parquet") as path:
             frame.to_parquet(path, index=False)
-    content = asdict(metrics)
-    write_json(PLACES.metrics, content)
-    of_verdicts(content, SPLIT, frames["oof"]).write(PLACES)
+    write_json(PLACES.metrics, metrics)
+    of_verdicts(metrics, SPLIT, frames["oof"]).write(PLACES)
 
 
 def evaluated(
     examples: MatrixExamples, knobs: Params[Matrices]
-) -> tuple[WrittenMetrics, dict[str, pd.DataFrame]]:
+) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
     """Return metrics.json, and the content of every table that the stage evaluate writes, by its name."""
     how, seed, full = knobs.section.evaluate, knobs.seed, _full(knobs.section)
     fold_of = dealt(examples.pairs, how.folds, seed)
@@ -167,9 +141,9 @@ def evaluated(
     rows, wanted = table_rows(full), candidates(how.models, full)
     evaluation.add([*wanted, *(row.cell for row in rows)], "tables")
     oof = evaluation.verdicts(wanted)
-    held_out = WrittenSplit.of(evaluation, oof, "test cases")
+    held_out = _split(evaluation, oof, "test cases")
     splits = {SPLIT: held_out} | _of_whole_causes(evaluation, wanted, how.cause_folds)
-    champion = _champion(wanted, ranked([split.entries for split in splits.values()])[0])
+    champion = _champion(wanted, ranked([split["entries"] for split in splits.values()])[0])
     easier = _of_whole_pairs(evaluation, [champion, *_of_table_5(rows)], how.folds)
     steps = _steps(champion, full)
     evaluation.add([step.cell for step in steps], "ablation")
@@ -180,18 +154,18 @@ def evaluated(
         examples, fold_of, _recipe(champion, examples, knobs), knobs.compute
     )
     groups = grouping_table(examples, seed)
-    metrics = WrittenMetrics(
-        family="matrices",
-        data=_data(examples, knobs.section),
-        seed=seed,
-        trials=how.trials,
-        splits={**splits, PAIRS: easier},
-        champion=champion.entry,
-        selected=selected(oof),
-        served=served_summary(served),
-        validity=validity_summary(validity),
-        groups=agreement(groups),
-    )
+    metrics = {
+        "family": "matrices",
+        "data": _data(examples, knobs.section),
+        "seed": seed,
+        "trials": how.trials,
+        "splits": {**splits, PAIRS: easier},
+        "champion": champion.entry,
+        "selected": selected(oof),
+        "served": served_summary(served),
+        "validity": validity_summary(validity),
+        "groups": agreement(groups),
+    }
     tables = {"oof": oof, "tables": evaluation.tables(rows), "ablation": evaluation.ablation(steps)}
     beside = {"curves": curves, TIMES: times, "served": served, "validity": validity, "groups": groups}
     return metrics, tables | beside
@@ -243,7 +217,7 @@ def _of_table_5(rows: list[TableRow]) -> list[Cell]:
     return [row.cell for row in rows if row.table == 5]  # noqa: PLR2004 - all remedies of the seed
 
 
-def _of_whole_pairs(evaluation: Evaluation, cells: list[Cell], folds: int) -> WrittenSplit:
+def _of_whole_pairs(evaluation: Evaluation, cells: list[Cell], folds: int) -> dict[str, Any]:
     """Return the same cells where only pairs are kept whole, and test cases are known from training.
 
     The seed divides vectors; here the baseline and the target of a pair stay together.
@@ -252,17 +226,17 @@ def _of_whole_pairs(evaluation: Evaluation, cells: list[Cell], folds: int) -> Wr
     fold_of = dealt_pairs(examples.pairs, folds, evaluation.seed)
     easier = replace(evaluation, split=PAIRS, parts=parts(examples, fold_of), found={})
     easier.add(cells, "whole pairs")
-    return WrittenSplit.of(easier, easier.verdicts(dict.fromkeys(cells)), "pairs")
+    return _split(easier, easier.verdicts(dict.fromkeys(cells)), "pairs")
 
 
-def _of_whole_causes(evaluation: Evaluation, cells: list[Cell], folds: int) -> dict[str, WrittenSplit]:
+def _of_whole_causes(evaluation: Evaluation, cells: list[Cell], folds: int) -> dict[str, Any]:
     """Return the same cells where what is asked has other causes than training; none where none are known."""
     apart = parts_of_causes(evaluation.examples, folds, evaluation.seed)
     if not apart:
         return {}
     harder = replace(evaluation, split=CAUSES, parts=apart, found={})
     harder.add(cells, "whole causes")
-    return {CAUSES: WrittenSplit.of(harder, harder.verdicts(dict.fromkeys(cells)), "causes")}
+    return {CAUSES: _split(harder, harder.verdicts(dict.fromkeys(cells)), "causes")}
 
 
 def _steps(champion: Cell, full: Scheme) -> list[AblationStep]:

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib.metadata import version as version_of_library
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,7 @@ from data.errors import InputError
 from data.params import Promote
 from data.tables.documents import written
 from data.tables.files import digest_of
-from training.evaluation.paired_bootstrap import paired_difference, paired_gain
+from training.evaluation.paired_bootstrap import Difference, paired_difference, paired_gain
 from training.registry.champions import (
     CHALLENGER,
     CHAMPION,
@@ -31,6 +31,7 @@ from training.registry.champions import (
     FOREIGN,
     Tracked,
     Version,
+    client,
     downloaded,
     files_digest,
     version_of,
@@ -38,10 +39,6 @@ from training.registry.champions import (
 from training.registry.runs import Logbook, TrackedRun
 from training.registry.stored import TRUSTED_TYPES
 from training.registry.succession import register, settled, why, why_not
-
-if TYPE_CHECKING:
-    from training.evaluation.paired_bootstrap import Difference
-    from training.registry.champions import Tracked
 
 #: What reading a model raises that is damaged, gone, or not of this code.
 UNREADABLE = (*FOREIGN, InputError, OSError)
@@ -120,17 +117,11 @@ def promoted(candidate: Candidate) -> str:
         reason = _judged(candidate, champion)
         if reason is not None and _stays_readable(candidate, champion):
             return f"{_called(champion)} stands: {reason}"
-    elif champion is None and (refused := _refused(candidate)) is not None:
-        return refused
+    elif champion is None:
+        refused = version_of(candidate.name, CHALLENGER)
+        if refused is not None and refused.present and refused.tags.get("evidence") == candidate.evidence:
+            return f"there is no champion, {_called(refused)} is challenger: {refused.tags['reason']}"
     return _contest(candidate, champion)
-
-
-def _refused(candidate: Candidate) -> str | None:
-    """Return what was found when this evidence was refused before, while there was no champion."""
-    challenger = version_of(candidate.name, CHALLENGER)
-    if challenger is None or not challenger.present or challenger.tags.get("evidence") != candidate.evidence:
-        return None
-    return f"there is no champion, {_called(challenger)} is challenger: {challenger.tags['reason']}"
 
 
 def _called(version: Version) -> str:
@@ -139,7 +130,7 @@ def _called(version: Version) -> str:
 
 def _judged(candidate: Candidate, champion: Version) -> str | None:
     """Return the outcome if this evidence was judged against this champion."""
-    if champion.tags.get("evidence") == candidate.evidence and DIGEST in champion.tags:
+    if champion.tags.get("evidence") == candidate.evidence:
         return why(champion)
     challenger = version_of(candidate.name, CHALLENGER)
     if challenger is None or not challenger.present:
@@ -167,8 +158,6 @@ def _reading(candidate: Candidate, champion: Version) -> str:
 
 
 def _note_readable(candidate: Candidate, champion: Version) -> None:
-    from training.registry.champions import client
-
     reading = _reading(candidate, champion)
     client().set_model_version_tag(champion.name, champion.version, "readable", reading)
 
@@ -285,9 +274,7 @@ class Kept:
     oof: pd.DataFrame
 
     def means(
-        self,
-        read: Callable[[Path], object],
-        compare: Callable[[pd.DataFrame, pd.DataFrame], Compared | None],
+        self, read: Callable[[Path], object], compare: Callable[[pd.DataFrame, pd.DataFrame], Compared | None]
     ) -> Means:
         """Return what a contest needs; `compare` takes what the candidate and what the champion said."""
         return Means(read, lambda champion: compare(self.oof, pd.read_parquet(champion / OOF)), self.track)

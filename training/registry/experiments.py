@@ -9,21 +9,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from data.errors import InputError
 from data.families import FAMILIES
 from data.paths import Places
 from data.tables.documents import written
 from data.tables.files import yaml_content
-from training.evaluation.paired_bootstrap import Drawing, Paired, paired
-from training.registry.champions import registered
+from training.evaluation.paired_bootstrap import Drawing, Paired, Unseen, paired
+from training.registry.champions import Version, client, registered
 from training.registry.origins import commit_of
 from training.supply import UnseenSupply, supply
-
-if TYPE_CHECKING:
-    from training.evaluation.paired_bootstrap import Unseen
-    from training.registry.champions import Version
 
 #: The name of what lies in the working directory.
 WORKSPACE = "workspace"
@@ -209,23 +205,19 @@ def _champions(metrics: Mapping[str, Any], unseen: Sequence[Unseen]) -> dict[str
 
 def params_of(path: Path) -> dict[str, Any]:
     """Return the knobs by dotted names; none where there is no such file."""
-    if not path.is_file():
-        return {}
-    return dict(_flat(yaml_content(path) or {}))
+    content = yaml_content(path) if path.is_file() else None
+    return _flat(content or {}, "")
 
 
-def _flat(section: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(section: Mapping[str, Any], above: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
     for name, value in section.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{above}{name}.")
-        else:
-            yield f"{above}{name}", value
+        found |= _flat(value, f"{above}{name}.") if isinstance(value, dict) else {f"{above}{name}": value}
+    return found
 
 
 def _of_version(name: str, project: Path, root: Path) -> ProjectState:
     """Return what MLflow holds of a registered version, and the knobs of its commit."""
-    from training.registry.champions import client
-
     version = registered(name)
     if version is None:
         raise InputError("no such version is registered", place=f'"{name}"')
@@ -234,10 +226,18 @@ def _of_version(name: str, project: Path, root: Path) -> ProjectState:
     family = store.get_experiment(run.info.experiment_id).name
     unseen = _kept(family, version, run.info.run_name, project)
     commit, dirty = commit_of(run.data.tags)
-    notes = _knobs_of(commit, project, root)
+    notes = [] if commit else ["it was trained outside of git: its params.yaml is not known"]
+    try:
+        if commit:
+            fetched(commit, project, root)
+    except InputError as error:
+        notes.append(str(error))
     if dirty:
         notes.append(f"{name} was trained in a working tree that differed from commit {commit[:10]}")
-    data = {**_profile(run), "digest": version.tags.get("data_digest", "")}
+    data = {"digest": version.tags.get("data_digest", "")}
+    for one in (run.inputs.dataset_inputs if run.inputs else ())[:1]:
+        counts = json.loads(one.dataset.profile or "{}")
+        data = {"path": one.dataset.name, "format": one.dataset.source_type, **counts, **data}
     state = FamilyState(data, {unseen.what: unseen.entry}, [unseen])
     chosen = {f"{family}: {knob}": value for knob, value in run.data.params.items()}
     return ProjectState(name, commit, params_of(root / PARAMS), {family: state}, root, tuple(notes), chosen)
@@ -251,24 +251,6 @@ def _kept(family: str, version: Version, run: str, project: Path) -> Unseen:
         raise InputError(f"the family {family!r} keeps nothing to compare", place=f'"{version.uri}"')
     with version.files() as directory:
         return supplied.kept(directory, run, project)
-
-
-def _knobs_of(commit: str, project: Path, root: Path) -> list[str]:
-    if not commit:
-        return ["it was trained outside of git: its params.yaml is not known"]
-    try:
-        fetched(commit, project, root)
-    except InputError as error:
-        return [str(error)]
-    return []
-
-
-def _profile(run: Any) -> dict[str, Any]:
-    """Return what its run says of the data that it learned from."""
-    for one in run.inputs.dataset_inputs if run.inputs else ():
-        known: dict[str, Any] = json.loads(one.dataset.profile or "{}")
-        return {"path": one.dataset.name, "format": one.dataset.source_type, **known}
-    return {}
 
 
 @dataclass(frozen=True)
@@ -324,11 +306,7 @@ def differences(before: ProjectState, after: ProjectState) -> ExperimentsDiffere
         (before.commit, after.commit),
         _params(before, after, common),
         found,
-        (
-            *_told(before, after),
-            *_without_predictions(found),
-            *(note for one in found for note in _doubts(one)),
-        ),
+        tuple(_notes(before, after, found)),
         how,
     )
 
@@ -372,22 +350,19 @@ def _of_family(family: str, before: FamilyState, after: FamilyState, how: Drawin
     )
 
 
-def _told(before: ProjectState, after: ProjectState) -> list[str]:
-    notes = [f"{one.name}: {note}" for one in (before, after) for note in one.notes]
+def _notes(before: ProjectState, after: ProjectState, found: Sequence[FamilyDifference]) -> Iterator[str]:
+    yield from (f"{one.name}: {note}" for one in (before, after) for note in one.notes)
     for one, other in ((before, after), (after, before)):
         left = [family for family in one.families if family not in other.families]
         if left:
-            notes.append(f"{', '.join(left)} cannot be compared: {other.name} has nothing of it")
-    return notes
-
-
-def _without_predictions(found: Sequence[FamilyDifference]) -> Iterator[str]:
-    """Say of which families only what git keeps is compared."""
+            yield f"{', '.join(left)} cannot be compared: {other.name} has nothing of it"
     if families := [one.family for one in found if not one.compared]:
         yield (
             f"{', '.join(families)}: one state lacks predictions; parameters, data and the figures of"
             " summary.json are compared, without intervals and flipped verdicts"
         )
+    for family in found:
+        yield from _doubts(family)
 
 
 def _doubts(one: FamilyDifference) -> Iterator[str]:

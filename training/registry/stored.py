@@ -182,8 +182,6 @@ def _reproducible(archive: bytes) -> bytes:
 
 def _without_padding(content: bytes) -> bytes:
     """Zero the bytes between the fields of an array in NPY format; scikit-learn leaves them unset."""
-    import numpy as np
-
     array = np.load(BytesIO(content), allow_pickle=False)
     if array.dtype.names is None:
         return content

@@ -185,26 +185,20 @@ def crown(name: str, version: str, reign: Reign, instead: str) -> None:
     """
     store = client()
     with moving(name):
-        former = require(store, name, instead)
-        if former is not None:
+        model = _model(store, name)
+        aliases, moves = _bearers(model), _reigns(model.tags)
+        now = aliases.get(CHAMPION, "")
+        if now != instead:
+            said = f" ({moves[-1].told})" if moves and moves[-1].version == now else ""
+            told = f"v{now} is champion of {name} meanwhile" if now else f"{name} has no champion any more"
+            raise MovedError(f"{told}{said}; look again, then decide")
+        if instead:
             reason = f"{reign.by} preferred v{version}: {reign.because}"
-            challenge(store, name, former.version, {REPLACED: reason, "judged_against": version})
-        elif _bearers(_model(store, name)).get(CHALLENGER) == version:
+            challenge(store, name, instead, {REPLACED: reason, "judged_against": version})
+        elif aliases.get(CHALLENGER) == version:
             store.delete_registered_model_alias(name, CHALLENGER)
         succeed(store, name, reign)
         settle(store, name)
-
-
-def require(store: Any, name: str, champion: str) -> Version | None:
-    """Return the champion, if it still is the one of this number; empty: if there still is none."""
-    model = _model(store, name)
-    now = _bearers(model).get(CHAMPION, "")
-    if now != champion:
-        found = _reigns(model.tags)
-        said = f" ({found[-1].told})" if found and found[-1].version == now else ""
-        told = f"v{now} is champion of {name} meanwhile" if now else f"{name} has no champion any more"
-        raise MovedError(f"{told}{said}; look again, then decide")
-    return registered(f"models:/{name}/{champion}") if champion else None
 
 
 def challenge(store: Any, name: str, version: str, tags: Mapping[str, str]) -> None:
@@ -237,9 +231,8 @@ def settle(store: Any, name: str) -> None:
     aliases, moves = _bearers(model), _reigns(model.tags)
     now = aliases.get(CHAMPION)
     if now is not None and (not moves or moves[-1].version != now):
-        for reign in _unkept(store, name, now, first=not moves):
-            _keep(store, name, reign)
-            moves.append(reign)
+        moves.append(Reign(now, "by hand", "the alias was moved in MLflow", by=""))
+        _keep(store, name, moves[-1])
     reigned = {one.version for one in moves}
     for found in store.search_model_versions(f"name = '{name}'"):
         alias = next((one for one in (CHAMPION, CHALLENGER) if aliases.get(one) == str(found.version)), "")
@@ -248,25 +241,6 @@ def settle(store: Any, name: str) -> None:
         standing = alias or (f"former {former}" if former else found.tags.get(STANDING, ""))
         if standing and standing != found.tags.get(STANDING):
             _stands(store, found, standing, aliases.get(standing.removeprefix("former "), ""))
-
-
-def _unkept(store: Any, name: str, version: str, *, first: bool) -> Iterator[Reign]:
-    """Yield how a champion came that no move tells of: before moves were kept, or by hand."""
-    if not first:
-        yield Reign(version, "by hand", "the alias was moved in MLflow", by="")
-        return
-    found = store.get_model_version(name, version)
-    # the one that it was judged against may have been deleted
-    with suppress(mlflow().exceptions.MlflowException):
-        former = store.get_model_version(name, found.tags.get("judged_against") or "none")
-        yield _by_contest(former)
-    yield _by_contest(found)
-
-
-def _by_contest(found: Any) -> Reign:
-    at = datetime.fromtimestamp(found.creation_timestamp / 1000, UTC)
-    reason = found.tags.get("reason", "")
-    return Reign(str(found.version), "contest", reason, by="", at=at.isoformat(timespec="microseconds"))
 
 
 def _stands(store: Any, found: Any, standing: str, bearer: str) -> None:

@@ -75,7 +75,8 @@ def test_engines_of_one_shape_answer_about_shared_cases_as_about_the_tables(sche
     shaped = engine.shape.of(tables)
     prepared = engine.prepared(shaped)
     fitted = engine.learned(prepared)
-    judged, vectors = fitted.answers(unseen, prepared.asked(asked(shaped, unseen)))
+    rows = asked(shaped.form, shaped.known, shaped.grouping, unseen)
+    judged, vectors = fitted.answers(unseen, prepared.asked(rows))
     assert judged.equals(fitted.judged(unseen))
     assert vectors.equals(fitted.vectors(unseen))
 
@@ -91,11 +92,11 @@ def test_the_answer_repeats_itself_and_does_not_depend_on_what_else_is_asked(tab
 def test_drivers_are_the_metrics_that_moved_with_their_own_values(tables, fitted):
     judged = fitted.judged(tables)
     worst = judged["pair_id"][judged["probability"].argmax()]
-    drivers = fitted.drivers(tables, worst, 3)
-    assert set(drivers["metric"]) == set(MOVED)
-    assert (drivers["contribution"] > 0).all()
+    (drivers,) = (one.drivers for one in fitted.told(tables, 3) if one.pair_id == worst)
+    assert {driver.metric for driver in drivers} == set(MOVED)
+    assert all(driver.contribution > 0 for driver in drivers)
     runs = tables.runs[(tables.runs["pair_id"] == worst)]
-    for driver in drivers.itertuples():
+    for driver in drivers:
         middles = runs.groupby("side")[driver.metric].median()
         assert (driver.baseline, driver.target) == pytest.approx((middles["baseline"], middles["target"]))
 

@@ -367,16 +367,6 @@ def test_files_that_were_changed_after_promotion_are_not_loaded(trained, store):
 
 
 @pytest.mark.slow
-def test_a_champion_of_before_files_had_a_digest_answers_and_is_registered_anew(trained, store):
-    promote(trained)
-    champions.client().delete_model_version_tag(NAME, "1", DIGEST)
-    assert load().ref.version == "1"
-    promote(trained)
-    assert version_of(NAME, CHAMPION).version == "2"
-    assert DIGEST in version_of(NAME, CHAMPION).tags
-
-
-@pytest.mark.slow
 def test_an_alias_that_is_moved_in_mlflow_is_noticed(trained, worse, store):
     promote(trained)
     promote(worse)

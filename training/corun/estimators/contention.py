@@ -114,16 +114,6 @@ class ContentionRegressor:
         self.mixed = mixed
         self.seed = seed
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take what was stored; champions from before there was a smooth part have three shares."""
-        self.__dict__.update(state)
-        if "members_" in state and "smooth_" not in state:
-            self.smooth_ = SmoothRegressor(self.seed)
-            self.shares_new_, self.shares_known_ = (
-                np.append(shares, 0.0) for shares in (self.shares_new_, self.shares_known_)
-            )
-            self.shares_strange_ = self.shares_new_
-
     def fit(
         self, x: Floats, y: Floats, named: Named, sides: NDArray[np.intp] | None = None
     ) -> ContentionRegressor:

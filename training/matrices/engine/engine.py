@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from math import factorial
 from typing import Any
 
@@ -406,16 +406,6 @@ class FittedEngine:
             told = zip(names, *middles, contribution.tolist(), strict=True)
             yield tuple(MatrixDriver(*one) for one in told)
 
-    def drivers(self, tables: MatrixTables, pair_id: str, n: int = 5) -> pd.DataFrame:
-        """Return the `n` drivers of one pair: ``metric, baseline, target`` (medians), ``contribution``.
-
-        Raises InputError if there is no such pair with a baseline and a target.
-        """
-        one = tables.of_runs((tables.runs["pair_id"] == pair_id).to_numpy(bool))
-        if set(one.runs["side"]) != set(SIDES):
-            raise InputError("there is no such pair with a baseline and a target", place=f'pair "{pair_id}"')
-        return pd.DataFrame([asdict(driver) for told in self.told(one, n) for driver in told.drivers])
-
     def log_odds(self, tables: MatrixTables) -> Floats:
         """Return the log-odds of every pair that has a baseline and a target, as `judged`."""
         cases, odds = self._answered(tables)
@@ -423,7 +413,7 @@ class FittedEngine:
         return self.found.pairs.slope * of_pairs + self.found.pairs.shift
 
     def _answered(self, tables: MatrixTables) -> tuple[Cases, Floats]:
-        cases = self._cases(asked(self, tables))
+        cases = self._cases(asked(self.form, self.known, self.grouping, tables))
         return cases, self._odds(cases)
 
     def _cases(self, rows: Rows) -> Cases:

@@ -122,14 +122,7 @@ class Judges:
 
     @classmethod
     def fit(
-        cls,
-        model: Model,
-        params: Params,
-        cases: Cases,
-        *,
-        chosen: Chosen,
-        groups: Collection[str],
-        seed: int,
+        cls, model: Model, params: Params, cases: Cases, *, chosen: Chosen, groups: Collection[str], seed: int
     ) -> Judges:
         """Fit to the `chosen` cases.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -149,25 +149,9 @@ class Prepared:
         return Cases.of(rows, self.projection, plain=self.cases.plain is not None)
 
 
-class ShapedBy(Protocol):
-    """What has been learned of how tables become rows."""
-
-    @property
-    def form(self) -> str:
-        """A name in `features.matrices.forms.FORMS`."""
-
-    @property
-    def known(self) -> Known:
-        """What forms know."""
-
-    @property
-    def grouping(self) -> Grouping:
-        """How runs are grouped."""
-
-
-def asked(by: ShapedBy, tables: MatrixTables) -> Rows:
-    """Make rows of the pairs that have a baseline and a target, in the light of what training has shown."""
-    return FORMS[by.form](by.grouping.applied(with_both_sides(tables)), by.known)
+def asked(form: str, known: Known, grouping: Grouping, tables: MatrixTables) -> Rows:
+    """Make rows of the pairs that have a baseline and a target, scaled and grouped as training has shown."""
+    return FORMS[form](grouping.applied(with_both_sides(tables)), known)
 
 
 def with_both_sides(tables: MatrixTables) -> MatrixTables:

@@ -14,7 +14,7 @@ from data.errors import InputError
 from data.matrices.tables import METRIC_DTYPES, MatrixTables
 from data.matrices.validity import signed
 from data.tables.specs import typed
-from training.matrices.engine.engine import Engine
+from training.matrices.engine.engine import Engine, FittedEngine
 from training.matrices.engine.judges import Alarms
 from training.matrices.engine.validity_tree import ValidityTree
 from training.matrices.schemes import Cell
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from training.matrices.engine.engine import FittedEngine
     from training.matrices.engine.judges import Alarms
     from training.matrices.engine.validity_tree import ValidityTree
+    from training.evaluation.risk_guarantee import Promised
 
 
 @dataclass(frozen=True)
@@ -119,8 +120,6 @@ class TrainedEngine:
     @classmethod
     def read(cls, directory: Path) -> TrainedEngine:
         """Read what `write` wrote; errors as of `training.registry.stored.StoredModel.read`."""
-        from training.matrices.engine.engine import FittedEngine
-
         parts = loaded(directory)
         if not isinstance(parts, dict) or not isinstance(parts.get("engine"), FittedEngine):
             told = "holds no regression-matrix model that training wrote"
