@@ -25,7 +25,7 @@ from data.comparisons.tables import ComparisonTables
 from data.params import load
 from features.comparisons.vectors import columns, featurize
 from training.comparisons.decision import below_floor
-from training.comparisons.examples import FeatureTable
+from training.comparisons.family import FeatureTable
 
 MODELS = ("xgboost", "logistic")
 #: What models see, and how that is told.

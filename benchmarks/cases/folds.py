@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from training.comparisons.examples import Examples, group_folds
+from training.comparisons.family import Examples, group_folds
 from training.estimators.answering import Guide
 from training.estimators.catalogue import CATALOGUE, fail_probability, pipeline
 from training.evaluation.thresholds import best_cut

@@ -22,7 +22,7 @@ from data.comparisons.stages import validate
 from features.comparisons.vectors import columns, featurize
 from serving.reports.chart_marks import Line
 from serving.reports.charts import sketch
-from training.comparisons.examples import Examples
+from training.comparisons.family import Examples
 from training.comparisons.label_review import ENOUGH
 
 SHARED = Path(os.environ.get("PERFJUDGE_SHARED", "../shared/data"))

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from training.comparisons.examples import Examples, group_folds
+from training.comparisons.family import Examples, group_folds
 from training.comparisons.label_review import UNLABELLED, FewModel, Learnable, Pool, learned, next_to_label
 from training.evaluation.metrics import scores
 

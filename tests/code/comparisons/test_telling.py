@@ -27,7 +27,7 @@ from serving.comparisons.explain.sentences import sentences
 from serving.comparisons.judge import judged
 from serving.comparisons.schemas import JudgeAnswer
 from serving.models import ModelRef, Served
-from training.comparisons.examples import FeatureTable
+from training.comparisons.family import FeatureTable
 from training.comparisons.stored import Card, ReadyModel, TrainedModel
 from training.comparisons.train import MOST, remember
 
