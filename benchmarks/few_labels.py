@@ -24,7 +24,7 @@ from features.comparisons.featurize import featurize
 from features.comparisons.vectors import columns
 from serving.reports.chart_marks import Line
 from serving.reports.charts import sketch
-from training.comparisons.examples import Examples, group_folds
+from training.comparisons.family import Examples, group_folds
 from training.comparisons.label_review import (
     ENOUGH,
     UNLABELLED,

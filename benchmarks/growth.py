@@ -44,8 +44,7 @@ class Lesson:
 def comparisons(times: int) -> Lesson:
     """Return the champion of comparisons, with the parameters of its search."""
     from training.comparisons.decision import examples_of
-    from training.comparisons.examples import Examples, FeatureTable
-    from training.comparisons.family import bound
+    from training.comparisons.family import Examples, FeatureTable, bound
     from training.comparisons.label_review import known_of
     from training.comparisons.train import Fit, fitted
     from training.comparisons.tune import Classified

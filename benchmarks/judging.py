@@ -26,7 +26,7 @@ from serving.comparisons.body import answer_json
 from serving.comparisons.judge import Judgement, Verdict, judge, judged
 from serving.comparisons.model import Judge
 from serving.models import ModelRef, Served
-from training.comparisons.examples import FeatureTable
+from training.comparisons.family import FeatureTable
 from training.comparisons.stored import Card, ReadyModel, TrainedModel
 from training.comparisons.train import remember
 from training.estimators.catalogue import CATALOGUE

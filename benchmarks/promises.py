@@ -22,7 +22,7 @@ from data.parallel import Compute, side_by_side
 from data.paths import Places
 from features.comparisons.vectors import columns
 from training.comparisons.decision import HeldRows, below_floor, decision, outcomes, read_changes
-from training.comparisons.examples import Examples, FeatureTable, group_folds
+from training.comparisons.family import Examples, FeatureTable, group_folds
 from training.estimators.answering import Guide
 from training.estimators.catalogue import CATALOGUE, fail_probability, pipeline
 from training.evaluation.calibration import calibration_error

@@ -10,14 +10,9 @@ from data.stage import Stage
 
 @dataclass(frozen=True)
 class FeaturesSupply:
-    """A family's part of this room.
+    """A family's part of this room."""
 
-    Attributes
-    ----------
-    featurize : callable or None
-        The stage; None where vectors depend on the fold, and so are made in training.
-    """
-
+    #: The stage; None where vectors depend on the fold, and so are made in training.
     featurize: Stage | None = None
 
 

@@ -26,44 +26,30 @@ def lazily(address: str) -> Callable[[], Any]:
 
 @dataclass(frozen=True)
 class UnseenSupply:
-    """What a family's entries said of cases that they had not seen, for states of the project to be compared.
+    """How a family's out-of-fold predictions are read, to compare states of the project."""
 
-    Attributes
-    ----------
-    files : tuple of str
-        What `read`, and who explains single cases, opens beside metrics.json, in the project.
-    read : callable
-        Takes the project's directory and the content of metrics.json; returns all entries of the split in
-        which the champion is chosen, the champion first.
-    kept : callable
-        Takes the files of a registered version, the name of its run, and the project's directory.
-    """
-
+    #: What `read`, and who explains single cases, opens beside metrics.json, in the project.
     files: tuple[str, ...]
+    #: Takes the project's directory and the content of metrics.json; returns all entries of the split in
+    #: which the champion is chosen, the champion first.
     read: Callable[[Path, Mapping[str, Any]], Sequence[Unseen]]
+    #: Takes the files of a registered version, the name of its run, and the project's directory.
     kept: Callable[[Path, str, Path], Unseen]
 
 
 @dataclass(frozen=True)
 class TrainingSupply:
-    """A family's part of this room: the stages that it has.
-
-    Attributes
-    ----------
-    tune, train, profile, promote : callable or None
-        None where a family has no such stage; dvc.yaml has no such stage then either.
-    trusted : tuple of str
-        The types of its own that a stored model may hold; see `training.registry.stored`.
-    unseen : callable or None
-        Returns an `UnseenSupply`; None where states of the project cannot be compared.
-    """
+    """A family's part of this room: the stages that it has."""
 
     evaluate: Stage
+    # None where the family, and dvc.yaml, have no such stage
     tune: Stage | None = None
     train: Stage | None = None
     profile: Stage | None = None
     promote: Stage | None = None
+    #: The types of its own that a stored model may hold; see `training.registry.stored`.
     trusted: tuple[str, ...] = ()
+    #: Returns an `UnseenSupply`; None where states of the project cannot be compared.
     unseen: Callable[[], UnseenSupply] | None = None
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from data.comparisons.sides import Floats, Ints, Samples, Sides
 from features.comparisons.outliers import some
-from features.comparisons.summaries import spread
+from features.comparisons.summaries import flat, spread
 
 #: Fewer operations don't tell how far a whole run has moved.
 FEWEST = 5
@@ -22,22 +22,15 @@ _MEDIAN = np.pi / 2
 
 @dataclass(frozen=True)
 class RunLevels:
-    """Medians of runs as logarithms, as if higher were better: differences are shares, negative is worse.
+    """Medians of runs as logarithms, as if higher were better: differences are shares, negative is worse."""
 
-    Attributes
-    ----------
-    history, baseline, target : ndarray of shape (n_runs, n_configurations)
-        In the order of the runs, NaN where a run lacks a configuration.
-    operation : ndarray of shape (n_configurations,)
-        The row of the comparison that each belongs to; ascending.
-    noise : ndarray of shape (n_configurations,)
-        The variance that samples leave to the difference of both sides.
-    """
-
+    #: history, baseline, target: shape (n_runs, n_configurations): In the order of the runs, NaN where a run
+    #: lacks a configuration.
     history: Floats
     baseline: Floats
     target: Floats
-    operation: Ints
+    operation: Ints  # shape (n_configurations,): The row of the comparison that each belongs to; ascending
+    #: Shape (n_configurations,): The variance that samples leave to the difference of both sides.
     noise: Floats
 
     @classmethod
@@ -114,9 +107,7 @@ def _measured(side: Samples, five: Floats, sign: Floats) -> Floats:
 def _levels(side: Samples, sign: Floats) -> Floats:
     """Return the level of every run of a side, a run a row; one row at least."""
     levels = side.levels
-    owner = np.repeat(np.arange(len(levels.starts)), levels.lengths)
-    place = np.repeat(levels.starts - np.cumsum(levels.lengths) + levels.lengths, levels.lengths)
-    place += np.arange(len(owner))
+    owner, place = flat(levels)
     orders, row = np.unique(levels.orders[place], return_inverse=True)
     found = np.full((max(len(orders), 1), len(sign)), np.nan)
     found[row, owner] = _logarithm(levels.values[place], sign[owner])
@@ -188,10 +179,7 @@ def between_runs(history: Floats, baseline: Floats, target: Floats) -> Variance:
 
 
 def between_operations(shifts: Floats) -> Variance:
-    """Estimate the variance of shifts of operations of which most did not change (Efron 2004).
-
-    Of one value.
-    """
+    """Estimate the variance, one value, of shifts of operations most of which did not change (Efron 2004)."""
     known = shifts[np.isfinite(shifts)]
     n = len(known)
     if n < 2:  # noqa: PLR2004 - one differs from nothing
@@ -235,14 +223,9 @@ Known = Literal["runs", "operations", "assumed"]
 
 @dataclass(frozen=True)
 class RunShift:
-    """Shifts, and how large they are without a change; as logarithms, negative is worse.
+    """Shifts, and how large they are without a change; as logarithms, negative is worse."""
 
-    Attributes
-    ----------
-    value, limit : ndarray
-        What lies within the limit, in either direction, runs of one build differ by.
-    """
-
+    #: value, limit: what lies within the limit, in either direction, runs of one build differ by.
     value: Floats
     limit: Floats
     known: Known
@@ -255,18 +238,10 @@ class RunShift:
 
 @dataclass(frozen=True)
 class Offsets:
-    """What two runs, or several a side, differ by.
+    """What two runs, or several a side, differ by."""
 
-    Attributes
-    ----------
-    whole : RunShift or None
-        Of the whole run, of one value; None where too few operations tell.
-    own : RunShift
-        Of every configuration beside that, shape (n_configurations,).
-    """
-
-    whole: RunShift | None
-    own: RunShift
+    whole: RunShift | None  # of the whole run, of one value; None where too few operations tell
+    own: RunShift  # of every configuration beside that, shape (n_configurations,)
 
 
 def offsets(sides: Sides, assumed: float = ASSUMED) -> Offsets:
@@ -277,8 +252,8 @@ def offsets(sides: Sides, assumed: float = ASSUMED) -> Offsets:
     very pair, most of which did not change; and where these are too few, too, it is assumed. Less than
     enough knowledge can only make it larger.
 
-    With limits that a comparison without change is beyond with a probability of `LEVEL`, whatever the
-    number of its configurations, and a run with one of `LEVEL_WHOLE`.
+    A comparison without change is beyond the limits with a probability of `LEVEL`, whatever the
+    number of its configurations, a run with one of `LEVEL_WHOLE`.
     """
     levels = RunLevels.of(sides)
     own = levels.own()
@@ -361,28 +336,19 @@ def _quantile(freedom: Floats, level: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class MachineOffsets:
-    """What runs of all machines differ by.
+    """What runs of all machines differ by."""
 
-    Attributes
-    ----------
-    value, limit : ndarray of shape (n_configurations,)
-        Of what is a configuration's own; see `features.comparisons.between_run_variation.RunShift`.
-    together : ndarray of shape (n_configurations,)
-        How far its whole run moved; NaN where that is not known.
-    own, beyond : ndarray of shape (n_configurations,)
-        -1 where it, or its whole run, is worse by more than runs differ by, 1 where better, else 0.
-    machine : ndarray of str, shape (n_configurations,)
-    each : mapping of str to Offsets
-        The same by machine.
-    """
-
+    #: value, limit: shape (n_configurations,): Of what is a configuration's own; see
+    #: `features.comparisons.between_run_variation.RunShift`.
     value: Floats
     limit: Floats
-    together: Floats
+    together: Floats  # shape (n_configurations,): How far its whole run moved; NaN where that is not known
+    #: own, beyond: shape (n_configurations,): -1 where it, or its whole run, is worse by more than runs
+    #: differ by, 1 where better, else 0.
     own: Ints
     beyond: Ints
-    machine: NDArray[np.str_]
-    each: Mapping[str, Offsets]
+    machine: NDArray[np.str_]  # shape (n_configurations,)
+    each: Mapping[str, Offsets]  # the same by machine
 
     @property
     def whole(self) -> Mapping[str, RunShift]:

@@ -17,6 +17,7 @@ from features.comparisons.summaries import (
     last,
     mean,
     moments,
+    packed,
     quantile,
     sampled,
     signed_root,
@@ -52,37 +53,24 @@ _ENOUGH_RUNS = 5
 
 
 class Yardstick(NamedTuple):
-    """What runs of every configuration differ by, and how many versions told so.
+    """What runs of every configuration differ by, and how many versions told so."""
 
-    Attributes
-    ----------
-    spread : ndarray of shape (n_configurations,)
-        The standard deviation of one run, as a share of the level.
-    versions : ndarray of shape (n_configurations,)
-        Of history and baseline; where there is only one, `spread` is what was known beforehand.
-    """
-
-    spread: Floats
+    spread: Floats  # shape (n_configurations,): The standard deviation of one run, as a share of the level
+    #: Shape (n_configurations,): Of history and baseline; where there is only one, `spread` is what was known
+    #: beforehand.
     versions: Floats
 
 
 class Steps(NamedTuple):
-    """The step of every configuration, as a share of its level; negative is worse.
+    """The step of every configuration, as a share of its level; negative is worse."""
 
-    Attributes
-    ----------
-    step, error : ndarray of shape (n_configurations,)
-    repeated : ndarray of shape (n_configurations,)
-        How many repetitions of the target say no more than one, since they share their run (the design effect
-        of clustered samples; Kish 1965, section 5.4).
-    runs : ndarray of shape (n_configurations,)
-        How many versions the target is.
-    """
-
+    #: step, error: shape (n_configurations,)
     step: Floats
     error: Floats
+    #: Shape (n_configurations,): How many repetitions of the target say no more than one, since they share
+    #: their run (the design effect of clustered samples; Kish 1965, section 5.4).
     repeated: Floats
-    runs: Floats
+    runs: Floats  # shape (n_configurations,): How many versions the target is
     yardstick: Yardstick
 
 
@@ -174,9 +162,8 @@ def _of_runs(sides: Sides, size: Floats, prior: float) -> tuple[Yardstick, Float
     past = np.hstack([h, b])
     n_past = np.maximum(np.isfinite(past).sum(axis=1), 1).astype(np.float64)
     n_after = np.maximum(np.isfinite(t).sum(axis=1), 1).astype(np.float64)
-    order = np.argsort(np.isfinite(past), axis=1, kind="stable")
-    packed = np.take_along_axis(past, order, axis=1)[:, -_PAST:]
-    steps = np.abs(np.diff(packed, axis=1))
+    latest = packed(past, right=True)[:, -_PAST:]
+    steps = np.abs(np.diff(latest, axis=1))
     usual = quantile(steps, 0.5) / _MAD
     bound = _ORDINARY_STEPS * np.fmax(usual, NOISE_FLOOR)[:, None]
     squares = np.where(np.isfinite(steps), np.minimum(steps, bound) ** 2, 0.0)
@@ -184,7 +171,7 @@ def _of_runs(sides: Sides, size: Floats, prior: float) -> tuple[Yardstick, Float
     spread2 = (PRIOR_VERSIONS * prior**2 + total_of(squares) / 2) / (PRIOR_VERSIONS + pairs)
     # `features.comparisons.outliers` has left out a run far outside all others; a mean bounded further, or a
     # median, ranks the failures of other data worse
-    level = mean(packed)
+    level = mean(latest)
     return Yardstick(np.sqrt(spread2), n_past), np.minimum(n_past, _PAST), n_after, mean(t) - level
 
 
@@ -395,9 +382,9 @@ def version_features(sides: Sides, rows: Ints) -> Floats:
     for start in range(0, len(rows), _BLOCK):
         block = rows[start : start + _BLOCK]
         sign = sides.sign[block, None]
-        b = sign * last(_rows(baseline, block), _VERSIONS)
-        t = sign * first(_rows(target, block), _VERSIONS)
-        h = sign * last(_rows(history, block), _VERSIONS)
+        b = sign * last(baseline.of(block), _VERSIONS)
+        t = sign * first(target.of(block), _VERSIONS)
+        h = sign * last(history.of(block), _VERSIONS)
         result[:, block] = _described(b, t, h)
     return result
 
@@ -411,12 +398,8 @@ def _several(samples: Samples) -> NDArray[np.bool_]:
     return (samples.lengths > 0) & (lowest < samples.orders[np.maximum(samples.stops - 1, 0)])
 
 
-def _rows(samples: Samples, rows: Ints) -> Samples:
-    return Samples(samples.values, samples.orders, samples.starts[rows], samples.stops[rows])
-
-
 def _described(b: Floats, t: Floats, h: Floats) -> Floats:
-    past = _packed(np.hstack([h, b]))
+    past = packed(np.hstack([h, b]), right=True)
     level, target = quantile(b, 0.5), quantile(t, 0.5)
     floor = NOISE_FLOOR * np.abs(level)
     jitter = np.maximum(_jitter(past), floor)
@@ -536,12 +519,6 @@ def _contrast(left: Floats, right: Floats, least: Floats) -> Floats:
     """Return the step between two windows by the deviation inside them, which is at least `least`."""
     deviation = np.sqrt((left.var(axis=-1) + right.var(axis=-1)) / 2)
     return np.asarray((right.mean(axis=-1) - left.mean(axis=-1)) / np.maximum(deviation, least))
-
-
-def _packed(rows: Floats) -> Floats:
-    """Move the known values of every row to its end, without gaps."""
-    place = np.argsort(np.isfinite(rows), axis=1, kind="stable")
-    return np.asarray(np.take_along_axis(rows, place, axis=1))
 
 
 def _share(condition: NDArray[np.bool_], values: Floats) -> Floats:

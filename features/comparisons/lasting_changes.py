@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data.comparisons.sides import Floats, Ints
-from features.comparisons.summaries import NOISE_FLOOR, quantile
+from features.comparisons.summaries import NOISE_FLOOR, packed, quantile
 
 #: Segments hold at least so many values: fewer are an excursion.
 SHORTEST = 3
@@ -29,15 +29,9 @@ _STEPS = 12
 
 @dataclass(frozen=True)
 class Courses:
-    """Many series, and what all their segments cost.
+    """Many series, and what all their segments cost."""
 
-    Attributes
-    ----------
-    rows : ndarray of shape (n, width)
-        In units of their noise; NaN is unknown.
-    """
-
-    rows: Floats
+    rows: Floats  # shape (n, width): In units of their noise; NaN is unknown
 
     @cached_property
     def weights(self) -> Floats:
@@ -97,18 +91,12 @@ class Courses:
 
 @dataclass(frozen=True)
 class Best:
-    """The best courses of many series where a step costs `penalty`; arrays of shape (n, width + 1).
-
-    Attributes
-    ----------
-    before, behind : ndarray of float
-        What the best course up to each place, and from it on, costs.
-    begins, ends : ndarray of int
-        Where its last segment begins, and its first one ends.
-    """
+    """The best courses of many series where a step costs `penalty`; arrays of shape (n, width + 1)."""
 
     penalty: float
+    #: before, behind: what the best course up to each place, and from it on, costs.
     before: Floats
+    #: begins, ends: where its last segment begins, and its first one ends.
     begins: Ints
     behind: Floats
     ends: Ints
@@ -116,27 +104,15 @@ class Best:
 
 @dataclass(frozen=True)
 class Step:
-    """The step of the best course that has one near a place, in every series; shape (n,).
+    """The step of the best course that has one near a place, in every series; shape (n,)."""
 
-    Attributes
-    ----------
-    size : ndarray
-        The level behind it less the level before it; NaN where there are too few values for two segments.
-    lasts : ndarray
-        How many values the shorter one of the two segments holds.
-    evidence : ndarray
-        How much more the best course without a step near the place costs, with the sign of the size.
-    others : ndarray
-        The largest other step of the course.
-    count : ndarray
-        How many others there are.
-    """
-
+    #: The level behind it less the level before it; NaN where there are too few values for two segments.
     size: Floats
-    lasts: Floats
+    lasts: Floats  # how many values the shorter one of the two segments holds
+    #: How much more the best course without a step near the place costs, with the sign of the size.
     evidence: Floats
-    others: Floats
-    count: Floats
+    others: Floats  # the largest other step of the course
+    count: Floats  # how many others there are
 
 
 def step_near(place: int, courses: Courses, penalty: float) -> Step:
@@ -224,10 +200,10 @@ def scatter(rows: Floats, apart: Sequence[int] = _APART) -> Floats:
     rows : ndarray of shape (n, width)
         Logarithms of the medians of versions; NaN is unknown.
     """
-    packed = _packed(rows)
+    known = packed(rows, right=False)
     found = np.full(len(rows), NOISE_FLOOR)
     for lag in apart:
-        distances = np.abs(packed[:, lag:] - packed[:, :-lag]) / np.sqrt(2)
+        distances = np.abs(known[:, lag:] - known[:, :-lag]) / np.sqrt(2)
         if distances.shape[1]:
             for share, deviations in _DISTANCES:
                 found = np.fmax(found, quantile(distances, share) / deviations)
@@ -264,12 +240,6 @@ def instability(five: Floats, counts: Floats, noise: Floats) -> Floats:
     return np.asarray(_TOLD * np.fmax(noise, repeated))
 
 
-def _packed(rows: Floats) -> Floats:
-    """Move the known values of every row to its beginning, without gaps."""
-    place = np.argsort(~np.isfinite(rows), axis=1, kind="stable")
-    return np.asarray(np.take_along_axis(rows, place, axis=1))
-
-
 #: What a step costs, in squares of the noise: so much better has a course with it to explain the series.
 #: Chosen so that fewer than 1 in 200 series without change has one, whether its noise is white, drifts a
 #: little (a correlation of 0.3 from version to version), or has heavy tails.
@@ -293,21 +263,13 @@ _TRIED = 24
 
 
 class Shift(NamedTuple):
-    """One lasting change of one series.
-
-    Attributes
-    ----------
-    kind : {"drop", "gain", "creep"}
-    first, last : int
-        Indices of versions: it shows from `first` on, and is complete at `last`.
-    share : float
-        Of the level before; negative is worse.
-    """
+    """One lasting change of one series."""
 
     kind: Literal["drop", "gain", "creep"]
+    #: first, last: indices of versions: it shows from `first` on, and is complete at `last`.
     first: int
     last: int
-    share: float
+    share: float  # of the level before; negative is worse
 
 
 def shifts(medians: Floats, signs: Floats) -> tuple[list[tuple[Shift, ...]], Floats]:
@@ -368,12 +330,12 @@ def _changes(logs: Floats, signs: Floats, noise: Floats) -> list[tuple[Shift, ..
     for start in range(0, len(asked), each):
         rows = asked[start : start + each]
         place = np.argsort(~known[rows], axis=1, kind="stable")[:, :width]
-        packed = np.take_along_axis(logs[rows], place, axis=1) * signs[rows, None]
-        courses = Courses(_calm(packed / noise[rows, None]))
+        ordered = np.take_along_axis(logs[rows], place, axis=1) * signs[rows, None]
+        courses = Courses(_calm(ordered / noise[rows, None]))
         cuts = _cuts(courses.best(PENALTY).begins)
         for row, own in enumerate(cuts):
             if len(own) > 2:  # noqa: PLR2004 - the two ends
-                series = _Stepped(courses.rows[row], packed[row], own, float(signs[rows[row]]))
+                series = _Stepped(courses.rows[row], ordered[row], own, float(signs[rows[row]]))
                 found[rows[row]] = tuple(_placed(one, place[row]) for one in series.shifts())
     return found
 

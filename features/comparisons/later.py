@@ -17,6 +17,7 @@ from features.comparisons.summaries import (
     last,
     mean,
     over_configurations,
+    packed,
     quantile,
     signed_root,
 )
@@ -83,23 +84,12 @@ def later_vectors(sides: Sides) -> Floats:
 
 @dataclass(frozen=True)
 class _Course:
-    """The levels of versions around a boundary as if higher were better, NaN where there is none.
+    """The levels of versions around a boundary as if higher were better, NaN where there is none."""
 
-    Attributes
-    ----------
-    before : ndarray of shape (n, _BEFORE)
-        The newest on the right.
-    target : ndarray of shape (n, at most _SIDE)
-    after : ndarray of shape (n, _AFTER)
-        The target's and later ones; the oldest on the left.
-    level : ndarray of shape (n,)
-        Of the baseline: the median of its versions.
-    """
-
-    before: Floats
-    target: Floats
-    after: Floats
-    level: Floats
+    before: Floats  # shape (n, _BEFORE): The newest on the right
+    target: Floats  # shape (n, at most _SIDE)
+    after: Floats  # shape (n, _AFTER): The target's and later ones; the oldest on the left
+    level: Floats  # shape (n,): Of the baseline: the median of its versions
 
     @classmethod
     def of(
@@ -232,12 +222,10 @@ def _segments(course: _Course, courses: Courses, penalty: float) -> dict[str, Fl
 
 def _packed(rows: Floats, width: int, *, right: bool) -> Floats:
     """Move the known values of every row to one end of so many places, without gaps."""
-    known = np.isfinite(rows)
-    place = np.argsort(known if right else ~known, axis=1, kind="stable")
-    packed = np.take_along_axis(rows, place, axis=1)
-    packed = packed[:, -width:] if right else packed[:, :width]
-    empty = np.full((len(rows), width - packed.shape[1]), np.nan)
-    return np.hstack([empty, packed] if right else [packed, empty])
+    known = packed(rows, right=right)
+    known = known[:, -width:] if right else known[:, :width]
+    empty = np.full((len(rows), width - known.shape[1]), np.nan)
+    return np.hstack([empty, known] if right else [known, empty])
 
 
 def _best(rows: Floats, length: int = 5) -> Floats:

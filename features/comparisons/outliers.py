@@ -27,24 +27,16 @@ _BLOCK = 20_000
 
 @dataclass(frozen=True)
 class Wild:
-    """The samples and runs that were left out, a row each.
+    """The samples and runs that were left out, a row each."""
 
-    Attributes
-    ----------
-    comparison, threads : ndarray of int
-        The comparison's row, and the configuration.
-    side : ndarray of str
-        ``baseline`` or ``target`` for a sample, ``history`` for a run before the target.
-    samples : ndarray of int
-        How many samples the side had there, or how many runs lay before the target, this one included.
-    value, median : ndarray of float
-        The sample, or the median of the run; and the median of the others.
-    """
-
+    #: comparison, threads: the comparison's row, and the configuration.
     comparison: Ints
     threads: Ints
+    #: ``baseline`` or ``target`` for a sample, ``history`` for a run before the target.
     side: NDArray[np.str_]
+    #: How many samples the side had there, or how many runs lay before the target, this one included.
     samples: Ints
+    #: value, median: the sample, or the median of the run; and the median of the others.
     value: Floats
     median: Floats
 

@@ -19,27 +19,18 @@ FARTHEST = 1e9
 
 @dataclass(frozen=True)
 class Asked:
-    """Comparisons as they are judged: without copies and wild samples, and with what their medians did.
-
-    Attributes
-    ----------
-    wild : Wild
-        What was left out of them.
-    change : ndarray of shape (n_configurations,)
-        The target's median against the baseline's, as a share of it, `FARTHEST` at most; negative is worse.
-    steps : Steps
-        The same against what runs differ by.
-    within : ndarray of bool, shape (n_configurations,)
-        Whether that is no more than what runs of this operation differ by.
-    worst, best : ndarray of shape (n_comparisons,)
-        The configuration with the smallest and with the largest change; -1 where there is none.
-    """
+    """Comparisons as they are judged: without copies and wild samples, and with what their medians did."""
 
     sides: Sides
-    wild: Wild
+    wild: Wild  # what was left out of them
+    #: Shape (n_configurations,): The target's median against the baseline's, as a share of it, `FARTHEST` at
+    #: most; negative is worse.
     change: Floats
-    steps: Steps
+    steps: Steps  # the same against what runs differ by
+    #: Shape (n_configurations,): Whether that is no more than what runs of this operation differ by.
     within: NDArray[np.bool_]
+    #: worst, best: shape (n_comparisons,): The configuration with the smallest and with the largest change;
+    #: -1 where there is none.
     worst: Ints
     best: Ints
 

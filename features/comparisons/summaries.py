@@ -14,21 +14,16 @@ from data.comparisons.sides import Floats, Ints, Samples, Sides
 
 @dataclass(frozen=True)
 class RankTest:
-    """Mann-Whitney's test of target against baseline, per configuration.
+    """Mann-Whitney's test of target against baseline, per configuration."""
 
-    Attributes
-    ----------
-    z : ndarray of shape (n_configurations,)
-        Normal approximation with the correction for ties, without continuity correction; negative: target
-        worse. 0 if all samples are equal, NaN where a side has none.
-    superiority : ndarray of shape (n_configurations,)
-        The share of pairs in which the target's sample is the better one, ties counting half.
-    continuity : ndarray of shape (n_configurations,)
-        Half a rank in the unit of z: what the continuity correction takes off its size.
-    """
-
+    #: Shape (n_configurations,): Normal approximation with the correction for ties, without continuity
+    #: correction; negative: target worse. 0 if all samples are equal, NaN where a side has none.
     z: Floats
+    #: Shape (n_configurations,): The share of pairs in which the target's sample is the better one, ties
+    #: counting half.
     superiority: Floats
+    #: Shape (n_configurations,): Half a rank in the unit of z: what the continuity correction takes off its
+    #: size.
     continuity: Floats
 
     def p_values(self) -> Floats:
@@ -174,15 +169,11 @@ _NETWORK = 8
 
 
 class Extent(NamedTuple):
-    """Lowest, middle and highest over the configurations of every comparison.
+    """Lowest, middle and highest over the configurations of every comparison."""
 
-    Attributes
-    ----------
-    lowest, middle, highest : ndarray of shape (n_features, n_comparisons)
-        Middle is the median as ``statistics.median`` defines it. Unknown values (NaN) are left out;
-        NaN where a comparison has no known value.
-    """
-
+    #: lowest, middle, highest: shape (n_features, n_comparisons): Middle is the median as
+    #: ``statistics.median`` defines it. Unknown values (NaN) are left out; NaN where a comparison has no
+    #: known value.
     lowest: Floats
     middle: Floats
     highest: Floats
@@ -402,6 +393,13 @@ def _filled(samples: Samples, starts: Ints, lengths: Ints, columns: Ints, lead: 
         return np.full(held.shape, np.nan)
     index = np.clip(starts[:, None] + columns, 0, len(samples.values) - 1)
     return np.where(held, samples.values[index], np.nan)
+
+
+def packed(rows: Floats, *, right: bool) -> Floats:
+    """Move the known values of every row to one end, without gaps and in their order."""
+    known = np.isfinite(rows)
+    place = np.argsort(known if right else ~known, axis=1, kind="stable")
+    return np.asarray(np.take_along_axis(rows, place, axis=1))
 
 
 def quantile(rows: Floats, share: float) -> Floats:

@@ -45,24 +45,13 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Solo:
-    """What is known of tasks that ran alone.
+    """What is known of tasks that ran alone."""
 
-    Attributes
-    ----------
-    seconds : DataFrame
-        Median solo time, one row per task, one column per machine; NaN where it never ran.
-    rates : DataFrame
-        Events per second, indexed by machine and task (equation 1).
-    families : Series
-        The family of each task.
-    hosts : DataFrame
-        ``device, engine`` and the numbers that describe each machine, indexed by machine.
-    """
-
+    #: Median solo time, one row per task, one column per machine; NaN where it never ran.
     seconds: pd.DataFrame
-    rates: pd.DataFrame
-    families: pd.Series
-    hosts: pd.DataFrame
+    rates: pd.DataFrame  # events per second, indexed by machine and task (equation 1)
+    families: pd.Series  # the family of each task
+    hosts: pd.DataFrame  # ``device, engine`` and the numbers that describe each machine, indexed by machine
 
     @classmethod
     def of(cls, tables: CorunTables) -> Solo:
@@ -107,17 +96,11 @@ class Solo:
 
 @dataclass(frozen=True)
 class Placed:
-    """Tasks beside others.
+    """Tasks beside others."""
 
-    Attributes
-    ----------
-    tasks, machines : list of str, length n_rows
-    corunners : list of tuple of str, length n_rows
-        In any order: the vectors don't depend on it.
-    """
-
+    #: tasks, machines: length n_rows
     tasks: list[str]
-    corunners: list[tuple[str, ...]]
+    corunners: list[tuple[str, ...]]  # length n_rows: In any order: the vectors don't depend on it
     machines: list[str]
 
     @classmethod

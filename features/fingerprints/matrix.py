@@ -42,28 +42,18 @@ TARGETS = {
 
 @dataclass(frozen=True)
 class Measured:
-    """One application's performance beside the fingerprints of the machines that it ran on.
+    """One application's performance beside the fingerprints of the machines that it ran on."""
 
-    Attributes
-    ----------
-    application, metric, better : str
-        ``better`` is "lower" (a time) or "higher" (a rate).
-    columns : tuple of str, length n_columns
-        Stressors; those that ran on every thread end with ``@all``.
-    x : ndarray of shape (n_rows, n_columns)
-        Rates in bogo operations per second; NaN where a stressor did not run.
-    y : ndarray of shape (n_rows,)
-        The application's performance, in its own unit; positive.
-    machines, cpus : ndarray of str, shape (n_rows,)
-        The machine of a row, and its CPU model, whose machines are held out together.
-    """
-
+    #: application, metric, better: ``better`` is "lower" (a time) or "higher" (a rate).
     application: str
     metric: str
     better: str
-    columns: tuple[str, ...]
+    columns: tuple[str, ...]  # length n_columns: Stressors; those that ran on every thread end with ``@all``
+    #: Shape (n_rows, n_columns): Rates in bogo operations per second; NaN where a stressor did not run.
     x: NDArray[np.float64]
-    y: NDArray[np.float64]
+    y: NDArray[np.float64]  # shape (n_rows,): The application's performance, in its own unit; positive
+    #: machines, cpus: shape (n_rows,): The machine of a row, and its CPU model, whose machines are held out
+    #: together.
     machines: NDArray[np.str_]
     cpus: NDArray[np.str_]
 
@@ -100,19 +90,12 @@ class Measured:
 
 @dataclass(frozen=True)
 class FingerprintTable(Tables):
-    """All runs of the fingerprint as a matrix, and all applications measured beside them.
-
-    Attributes
-    ----------
-    runs : DataFrame
-        ``machine, repetition, cpu_model, cores``, then one column of rates per stressor.
-    targets : DataFrame
-        ``application, metric, better, machine, repetition, value``, positive values only.
-    """
+    """All runs of the fingerprint as a matrix, and all applications measured beside them."""
 
     SPECS: ClassVar = {"runs": Spec(KEYS, file="features"), "targets": Spec(TARGETS)}
 
-    runs: pd.DataFrame
+    runs: pd.DataFrame  # ``machine, repetition, cpu_model, cores``, then one column of rates per stressor
+    #: ``application, metric, better, machine, repetition, value``, positive values only.
     targets: pd.DataFrame
 
     @property

@@ -17,14 +17,10 @@ from data.matrices.validity import middle, stacks
 
 @dataclass(frozen=True)
 class GroupSums:
-    """Weighted sums by group, which can be added.
+    """Weighted sums by group, which can be added."""
 
-    Attributes
-    ----------
-    sums, totals : ndarray of shape (n_groups + 1, n_metrics)
-        Of values times weights, and of weights; the last row is of unknown groups.
-    """
-
+    #: sums, totals: shape (n_groups + 1, n_metrics): Of values times weights, and of weights; the last row is
+    #: of unknown groups.
     sums: Floats
     totals: Floats
 
@@ -53,18 +49,13 @@ ABOUT = ("run_id", "pair_id", "workload", "group", "side")
 
 @dataclass(frozen=True)
 class MatrixPairs:
-    """Both matrices of each pair, in scaled values: the first axis is the side, the second the pair.
+    """Both matrices of each pair, in scaled values: the first axis is the side, the second the pair."""
 
-    Attributes
-    ----------
-    about : DataFrame, n_pairs rows
-        As in `features.matrices.forms.Rows`, of the first run of the target, else of the pair.
-    middles, spreads, counts : ndarray of shape (2, n_pairs, n_metrics)
-        Median and variance of the runs, and how many measured the metric; NaN where none, or fewer than two,
-        did.
-    """
-
+    #: DataFrame, n_pairs rows: As in `features.matrices.forms.Rows`, of the first run of the target, else of
+    #: the pair.
     about: pd.DataFrame
+    #: middles, spreads, counts: shape (2, n_pairs, n_metrics): Median and variance of the runs, and how many
+    #: measured the metric; NaN where none, or fewer than two, did.
     middles: Floats
     spreads: Floats
     counts: Floats
@@ -149,29 +140,16 @@ LEADING, SHARES = (1, 2, 3, 5, 10), (0.1, 0.25, 0.5, 0.75)
 
 @dataclass(frozen=True)
 class Rows:
-    """What a classifier sees.
+    """What a classifier sees."""
 
-    Attributes
-    ----------
-    x : ndarray of shape (n_rows, n_columns)
-        Finite.
-    about : DataFrame
-        ``run_id, pair_id, workload, group, side``, row by row; a form of one row per pair has its first
-        target run's.
-    y : ndarray of shape (n_rows,)
-        1 is abnormal, 0 normal; NaN where nobody has said.
-    blocks : int
-        The columns, without those `beside`, are so many times the same metrics.
-    beside : int
-        So many columns at the end are no metrics: they are not projected.
-    """
-
-    x: Floats
+    x: Floats  # shape (n_rows, n_columns): Finite
     columns: tuple[str, ...]
+    #: ``run_id, pair_id, workload, group, side``, row by row; a form of one row per pair has its first target
+    #: run's.
     about: pd.DataFrame
-    y: Floats
-    blocks: int = 1
-    beside: int = 0
+    y: Floats  # shape (n_rows,): 1 is abnormal, 0 normal; NaN where nobody has said
+    blocks: int = 1  # the columns, without those `beside`, are so many times the same metrics
+    beside: int = 0  # so many columns at the end are no metrics: they are not projected
 
     def of(self, chosen: NDArray[np.bool_] | Whole) -> Rows:
         """Return the rows that are `chosen`, or at those places."""
@@ -192,27 +170,16 @@ class Known:
 
     Differences are of scaled values, ``arcsinh(value / unit)``: beyond the unit a logarithm with the sign of
     the value, below it the value itself.
-
-    Attributes
-    ----------
-    metrics : tuple of str, length n_metrics
-    middles : ndarray of shape (n_metrics,)
-        Medians, which fill gaps; 0 where a metric was never measured.
-    units : ndarray of shape (n_metrics,)
-        The small values of each metric.
-    groups : tuple of str, length n_groups
-    drift : ndarray of shape (n_groups + 1, n_metrics)
-        Mean squared difference of the two middles of normal pairs, by group; the last row is of all groups.
-    spread : ndarray of shape (n_groups + 1, n_metrics)
-        Variance of the runs of one matrix.
     """
 
-    metrics: tuple[str, ...]
-    middles: Floats
-    units: Floats
-    groups: tuple[str, ...]
+    metrics: tuple[str, ...]  # length n_metrics
+    middles: Floats  # shape (n_metrics,): Medians, which fill gaps; 0 where a metric was never measured
+    units: Floats  # shape (n_metrics,): The small values of each metric
+    groups: tuple[str, ...]  # length n_groups
+    #: Shape (n_groups + 1, n_metrics): Mean squared difference of the two middles of normal pairs, by group;
+    #: the last row is of all groups.
     drift: Floats
-    spread: Floats
+    spread: Floats  # shape (n_groups + 1, n_metrics): Variance of the runs of one matrix
 
     @classmethod
     def scaling(cls, metrics: Sequence[str], scales: Floats, groups: Sequence[str]) -> Known:
@@ -264,22 +231,13 @@ def middle_and_unit(column: Floats) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class NoiseSums:
-    """How much pairs and runs differ in some tables, summed up, so that it can be added.
+    """How much pairs and runs differ in some tables, summed up, so that it can be added."""
 
-    Attributes
-    ----------
-    normal : int
-        Pairs that are known to be normal.
-    drift, likely : GroupSums
-        Squared differences of those, and of all that are not known to be abnormal.
-    spread : GroupSums
-        Variances of the runs of a baseline.
-    """
-
-    normal: int
+    normal: int  # pairs that are known to be normal
+    #: drift, likely: squared differences of those, and of all that are not known to be abnormal.
     drift: GroupSums
     likely: GroupSums
-    spread: GroupSums
+    spread: GroupSums  # variances of the runs of a baseline
 
     @classmethod
     def of(cls, tables: MatrixTables, start: Known) -> NoiseSums:
@@ -480,26 +438,15 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Removal:
-    """Rows of pairs, from which differences between the sides can be taken.
+    """Rows of pairs, from which differences between the sides can be taken."""
 
-    Attributes
-    ----------
-    rows : Rows
-        Of targets, as they are, those of a pair one after the other.
-    still : ndarray, shape as ``rows.x``, or None
-        The same where the runs of every target are moved so that all their middles are the baselines'; None
-        of rows that are differences themselves.
-    pairs : ndarray of str, shape (n_pairs,)
-    sizes : ndarray of shape (n_pairs, n_metrics)
-        How much the sides differ, in units of noise.
-    starts, counts : ndarray of shape (n_pairs,)
-        The first row of each pair, and how many it has.
-    """
-
-    rows: Rows
+    rows: Rows  # of targets, as they are, those of a pair one after the other
+    #: Ndarray, shape as ``rows.x``, or None: The same where the runs of every target are moved so that all
+    #: their middles are the baselines'; None of rows that are differences themselves.
     still: Floats | None
-    pairs: NDArray[Any]
-    sizes: Floats
+    pairs: NDArray[Any]  # shape (n_pairs,)
+    sizes: Floats  # shape (n_pairs, n_metrics): How much the sides differ, in units of noise
+    #: starts, counts: shape (n_pairs,): The first row of each pair, and how many it has.
     starts: Whole
     counts: Whole
 

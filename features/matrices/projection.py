@@ -17,17 +17,11 @@ CONSTANT = 1e-9
 
 @dataclass(frozen=True)
 class RowMoments:
-    """Means of rows, and the sum of products of what they are apart from these; can be added.
-
-    Attributes
-    ----------
-    mean : ndarray of shape (n_columns,)
-    cross : ndarray of shape (n_columns, n_columns)
-    """
+    """Means of rows, and the sum of products of what they are apart from these; can be added."""
 
     n: int
-    mean: Floats
-    cross: Floats
+    mean: Floats  # shape (n_columns,)
+    cross: Floats  # shape (n_columns, n_columns)
 
     @classmethod
     def of(cls, x: Floats) -> RowMoments:
@@ -48,16 +42,13 @@ class Projection:
 
     Where a row has several blocks of the same metrics, all are turned alike; the columns beside the metrics
     are standardised only.
-
-    Attributes
-    ----------
-    mean, scale : ndarray of shape (n_metrics + n_beside,)
-    axes : ndarray of shape (n_components, n_metrics) or None
-        The components, that of the most variance first; orthonormal. None: columns are standardised only.
     """
 
+    #: mean, scale: shape (n_metrics + n_beside,)
     mean: Floats
     scale: Floats
+    #: Shape (n_components, n_metrics) or None: The components, that of the most variance first; orthonormal.
+    #: None: columns are standardised only.
     axes: Floats | None
 
     @classmethod

@@ -9,8 +9,7 @@ from pydantic import BaseModel, Field
 
 if TYPE_CHECKING:
     from training.comparisons.stored import Card
-    from training.evaluation.thresholds import Promise, Promised, VerdictCosts, Wish
-    from training.evaluation.risk_guarantee import Promise, Promised
+    from training.evaluation.thresholds import Promise, Promised
 
 
 class CostsAnswer(BaseModel):

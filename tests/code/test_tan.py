@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from training.estimators.inputs import Labelled
+from training.estimators.preparation import Labelled
 from training.estimators.tan import TAN, class_cuts, codes, frequency_cuts
 
 

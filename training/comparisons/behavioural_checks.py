@@ -55,18 +55,11 @@ class Case:
 
 @dataclass(frozen=True)
 class SoundRule:
-    """What must hold for cases.
+    """What must hold for cases."""
 
-    Attributes
-    ----------
-    name : str
-        In words.
-    holds : callable
-        Of the probabilities of the cases, in their order, and the threshold of ``fail``; tells for each
-        whether it is as it should be.
-    """
-
-    name: str
+    name: str  # in words
+    #: Of the probabilities of the cases, in their order, and the threshold of ``fail``; tells for each
+    #: whether it is as it should be.
     holds: Callable[[Floats, float], NDArray[np.bool_]]
     cases: tuple[Case, ...]
 

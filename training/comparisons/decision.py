@@ -15,8 +15,7 @@ from data.comparisons.params import Decide
 from data.errors import InputError
 from data.tables.files import replacing
 from data.tables.specs import read_table
-from training.comparisons.examples import Examples, FeatureTable
-from training.comparisons.family import Family
+from training.comparisons.family import Examples, Family, FeatureTable
 from training.evaluation.calibration import CalibrationMap, calibrated, calibration_error
 from training.evaluation.metrics import DIGITS
 from training.evaluation.thresholds import (
@@ -113,48 +112,26 @@ SENT = (0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4)
 
 @dataclass(frozen=True)
 class HeldRows:
-    """The training rows of a part, and what inner folds' models said of them.
+    """The training rows of a part, and what inner folds' models said of them."""
 
-    Attributes
-    ----------
-    y : ndarray of shape (n_rows,)
-        1 is fail.
-    groups : ndarray of shape (n_rows,)
-    probability : ndarray of shape (n_rows,)
-        Raw.
-    below : ndarray of bool, shape (n_rows,)
-        Which lie below the floor: they never fail, and pass unless misses are promised.
-    """
-
-    y: NDArray[np.int64]
-    groups: NDArray[np.str_]
-    probability: Floats
+    y: NDArray[np.int64]  # shape (n_rows,): 1 is fail
+    groups: NDArray[np.str_]  # shape (n_rows,)
+    probability: Floats  # shape (n_rows,): Raw
+    #: Shape (n_rows,): Which lie below the floor: they never fail, and pass unless misses are promised.
     below: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class Decision:
-    """From a model's word to the verdict.
+    """From a model's word to the verdict."""
 
-    Attributes
-    ----------
-    calibration : CalibrationMap
-        Of where a model is asked.
-    beneath : float
-        How much of a calibrated probability counts below the floor, where models don't learn.
-    threshold : float
-        ``fail`` is the better guess from this calibrated probability on.
-    sending : tuple of Cuts
-        Those that send each share of `SENT` to a person.
-    """
-
-    calibration: CalibrationMap
-    beneath: float
-    threshold: float
+    calibration: CalibrationMap  # of where a model is asked
+    beneath: float  # how much of a calibrated probability counts below the floor, where models don't learn
+    threshold: float  # ``fail`` is the better guess from this calibrated probability on
     promise: Promise
     wish: Wish
     cuts: Cuts
-    sending: tuple[Cuts, ...]
+    sending: tuple[Cuts, ...]  # those that send each share of `SENT` to a person
 
     def told(self, probability: Floats, below: NDArray[np.bool_]) -> Floats:
         """Return the calibrated probabilities of raw ones, of which some lie below the floor."""

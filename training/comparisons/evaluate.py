@@ -22,8 +22,7 @@ from training.comparisons.decision import (
     sent,
     summaries,
 )
-from training.comparisons.examples import Examples, FeatureTable, Part, parts, stratified
-from training.comparisons.family import Family
+from training.comparisons.family import Examples, Family, FeatureTable, Part, parts, stratified
 from training.comparisons.label_review import known_of
 from training.comparisons.train import Fit, tested
 from training.comparisons.tune import Classified
@@ -43,18 +42,10 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Said:
-    """What a model said of rows that it had not seen.
+    """What a model said of rows that it had not seen."""
 
-    Attributes
-    ----------
-    probability : ndarray of shape (n_rows,)
-        Of ``fail``.
-    fails : ndarray of bool, shape (n_rows,)
-        Its verdicts.
-    """
-
-    probability: Floats
-    fails: Flags
+    probability: Floats  # shape (n_rows,): Of ``fail``
+    fails: Flags  # shape (n_rows,): Its verdicts
 
 
 def steadiest(
@@ -182,7 +173,7 @@ def _tree_votes(task: _Curves, name: str) -> Iterator[Floats]:
 
 def evaluate(family: Family) -> None:
     """Write metrics.json, oof.parquet, promises.parquet and curves.parquet, and what DVC shows of them."""
-    table = FeatureTable.read(family.features, family.columns())
+    table = family.table()
     verdicts, counted = out_of_fold(family, table, read_tuned(family.places.tuned, Classified))
     for name, frame in (("oof.parquet", verdicts), (PROMISES, counted)):
         with replacing(family.places.evaluated / name) as path:

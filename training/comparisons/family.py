@@ -1,24 +1,205 @@
-"""The family ``comparisons``: where its files lie, its features, and fixed rules as opponents."""
+"""The family ``comparisons``: its files, labelled vectors and folds, and the rules of other tools."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from data.comparisons.params import Comparisons
+from data.comparisons.params import Comparisons, Evaluate
 from data.comparisons.sides import Floats, Samples, Sides
+from data.comparisons.tables import ComparisonTables
+from data.errors import InputError
 from data.params import Params, load
 from data.paths import Places
+from data.tables.files import digest_of
 from features.comparisons.summaries import Moments, flat, moments, rank_test, welch_t
+from features.comparisons.vectors import DIRECTIONS, EVIDENCE, columns
+from training.estimators.answering import Guide
 
-if TYPE_CHECKING:
-    import pandas as pd
+KEYS = {"comparison_id": "str", "fold_group": "str", "status": "str"}
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Vectors, labels and groups, a row each."""
+
+    x: NDArray[np.float64]  # shape (n_rows, n_features): May hold NaN, where a feature cannot be computed
+    y: NDArray[np.int64]  # shape (n_rows,): 1 is fail
+    groups: NDArray[np.str_]  # shape (n_rows,): What must not straddle training and test
+    #: Shape (n_rows,) or None: Which lie below the floor: they pass, no model is asked. None if none does.
+    below: NDArray[np.bool_] | None = None
+    #: The same comparisons, in the same order, as they are if nothing is known of earlier versions.
+    bare: Examples | None = None
+
+    def rows(self, index: NDArray[np.int64]) -> Examples:
+        """Return those rows, in that order."""
+        below = None if self.below is None else self.below[index]
+        bare = None if self.bare is None else self.bare.rows(index)
+        return Examples(self.x[index], self.y[index], self.groups[index], below, bare)
+
+    @property
+    def asked(self) -> NDArray[np.bool_]:
+        """At which rows a model is asked, shape (n_rows,)."""
+        return np.ones(len(self.y), bool) if self.below is None else ~self.below
+
+    @property
+    def lessons(self) -> Examples:
+        """What a model is fitted to: the rows at which it is asked, after those of `bare`.
+
+        All rows where the rows at which it is asked have only one label.
+        """
+        if len(np.unique(self.y[self.asked])) < len(np.unique(self.y)):
+            return Examples(self.x, self.y, self.groups)
+        own, *bare = (one.rows(np.flatnonzero(one.asked)) for one in (self, self.bare) if one is not None)
+        return joined(bare[0], own) if bare else replace(own, below=None)
+
+    @property
+    def seen(self) -> Examples:
+        """All rows, after those of `bare`."""
+        return self if self.bare is None else joined(self.bare, self)
+
+    def sample(self, rows: int, seed: int) -> Examples:
+        """Leave out passes at random, so that models are asked at `rows` rows at most, at all fails."""
+        asked = self.asked
+        passes = np.flatnonzero(asked & (self.y == 0))
+        surplus = int(asked.sum()) - rows
+        if surplus <= 0:
+            return self
+        out = np.random.default_rng(seed).choice(passes, min(surplus, len(passes) - 1), replace=False)
+        return self.rows(np.delete(np.arange(len(self.y)), out))
+
+
+def joined(first: Examples, second: Examples) -> Examples:
+    """Return the rows of both, with neither's floor nor what is bare."""
+    return Examples(
+        np.concatenate([first.x, second.x]),
+        np.concatenate([first.y, second.y]),
+        np.concatenate([first.groups, second.groups]),
+    )
+
+
+@dataclass(frozen=True)
+class FeatureTable:
+    """The feature table of a family, as the stage featurize wrote it."""
+
+    frame: pd.DataFrame  # ``comparison_id``, ``fold_group``, ``status`` and the features
+    columns: tuple[str, ...]  # the features that the models see, in order
+    digest: str  # SHA-256 of the file
+
+    @classmethod
+    def read(cls, path: Path, columns: tuple[str, ...]) -> FeatureTable:
+        """Read the table."""
+        if not path.is_file():
+            raise InputError("no such file; run featurize first", file=path)
+        frame = pd.read_parquet(path)
+        missing = [name for name in (*KEYS, *columns) if name not in frame.columns]
+        if missing:
+            raise InputError(f"lacks the column {missing[0]!r}", file=path)
+        unknown = set(frame["status"].unique()) - {"pass", "fail"}
+        if unknown:
+            raise InputError(f"status={min(map(str, unknown))!r} is neither pass nor fail", file=path)
+        return cls(frame.reset_index(drop=True), columns, digest_of(path))
+
+    @property
+    def examples(self) -> Examples:
+        """The vectors with their labels and groups."""
+        return Examples(
+            self.frame[list(self.columns)].to_numpy(np.float64),
+            np.asarray(self.frame["status"] == "fail", np.int64),
+            self.frame["fold_group"].to_numpy(np.str_),
+        )
+
+    @property
+    def guide(self) -> Guide | None:
+        """What estimators must know of the columns; None if they are none that featurize made."""
+        if not set(self.columns) <= set(DIRECTIONS):
+            return None
+        evidence = self.columns.index(EVIDENCE) if EVIDENCE in self.columns else None
+        return Guide(tuple(DIRECTIONS[name] for name in self.columns), evidence)
+
+    def reference(self) -> dict[str, float]:
+        """Return the median of every feature over the comparisons that passed (0 where none has it)."""
+        passed = self.frame.loc[self.frame["status"] == "pass", list(self.columns)]
+        return {str(name): float(value) for name, value in passed.median().fillna(0.0).items()}
+
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One division into training and test rows."""
+
+    split: str  # ``all``, ``stratified`` or ``grouped``
+    #: train, test: row numbers, ascending. The part ``all`` has no test rows.
+    train: Rows
+    test: Rows
+    #: repeat, fold: which repeat of the split, and which fold of it, counted from 0.
+    repeat: int = 0
+    fold: int = 0
+
+    @property
+    def name(self) -> str:
+        """``all``, ``stratified/r0f2`` (repeat 0, fold 2) or ``grouped/f1``."""
+        repeat = f"r{self.repeat}" if self.split == "stratified" else ""
+        return self.split if self.split == "all" else f"{self.split}/{repeat}f{self.fold}"
+
+
+def parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
+    """Return the part of all rows, and those of both splits."""
+    everything = Part("all", np.arange(len(examples.y)), np.arange(0))
+    return [everything, *stratified(examples, how, seed), *grouped(examples, how, seed)]
+
+
+def stratified(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
+    """Divide at random, with the same share of fails in every fold (seed 000, section 6.6.1)."""
+    from sklearn.model_selection import RepeatedStratifiedKFold
+
+    fewest = int(np.bincount(examples.y, minlength=2).min())
+    if fewest < how.folds:
+        raise InputError(
+            f"{fewest} comparisons have the rarer label; {how.folds} folds need at least {how.folds}",
+            place="stratified split",
+        )
+    folds = RepeatedStratifiedKFold(n_splits=how.folds, n_repeats=how.repeats, random_state=seed)
+    return [
+        Part("stratified", train, test, *divmod(number, how.folds))
+        for number, (train, test) in enumerate(folds.split(examples.x, examples.y))
+    ]
+
+
+def grouped(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
+    """Divide so that no group is in training and test at once."""
+    folds = group_folds(examples, how.grouped_folds, seed, "grouped split")
+    return [Part("grouped", train, test, fold=number) for number, (train, test) in enumerate(folds)]
+
+
+def group_folds(examples: Examples, folds: int, seed: int, place: str) -> list[tuple[Rows, Rows]]:
+    """Return training and test rows of `folds` folds of whole groups, each with passes and fails."""
+    from sklearn.model_selection import StratifiedGroupKFold
+
+    for label, word in ((1, "fails"), (0, "passes")):
+        groups = len(np.unique(examples.groups[examples.y == label]))
+        if groups < folds:
+            raise InputError(
+                f"{word} come from {groups} operations; {folds} folds need at least {folds}", place=place
+            )
+    kfold = StratifiedGroupKFold(n_splits=folds, shuffle=True, random_state=seed)
+    divided = list(kfold.split(examples.x, examples.y, examples.groups))
+    for _, test in divided:
+        if len(np.unique(examples.y[test])) < len((0, 1)):
+            raise InputError(
+                f"a fold of whole operations got only one kind of label; use fewer than {folds} folds",
+                place=place,
+            )
+    return divided
+
 
 Flags = NDArray[np.bool_]
 
@@ -129,25 +310,14 @@ def _version_means(samples: Samples) -> Samples:
 
 @dataclass(frozen=True)
 class Family:
-    """What the stages need to know of a family.
+    """What the stages need to know of a family."""
 
-    Attributes
-    ----------
-    params : Params
-        What holds for all families, and its own section.
-    columns : callable
-        Returns the features that the models see.
-    rules : callable
-        Returns the fixed rules' verdicts: a boolean column per rule (True is fail), indexed by
-        ``comparison_id``.
-    root : Path
-        The project's directory.
-    """
-
-    params: Params[Comparisons]
-    columns: Callable[[], tuple[str, ...]]
+    params: Params[Comparisons]  # what holds for all families, and its own section
+    columns: Callable[[], tuple[str, ...]]  # returns the features that the models see
+    #: Returns the fixed rules' verdicts: a boolean column per rule (True is fail), indexed by
+    #: ``comparison_id``.
     rules: Callable[[], pd.DataFrame]
-    root: Path = Path()
+    root: Path = Path()  # the project's directory
     name = "comparisons"
 
     @property
@@ -164,6 +334,10 @@ class Family:
     def features(self) -> Path:
         """The table of labelled vectors."""
         return self.places.processed / "features.parquet"
+
+    def table(self) -> FeatureTable:
+        """Read the table of labelled vectors; raises as `FeatureTable.read`."""
+        return FeatureTable.read(self.features, self.columns())
 
     @property
     def changes(self) -> Path:
@@ -184,21 +358,11 @@ class Family:
 def bound() -> Family:
     """Bind the family to the params.yaml of the working directory and to its files there."""
     params = load(Comparisons)
-
-    def columns() -> tuple[str, ...]:
-        from features.comparisons.vectors import columns
-
-        return columns(params.section.featurize.set)
-
-    return Family(params, columns, lambda: _rules(Places(Family.name)))
+    seen = partial(columns, params.section.featurize.set)
+    return Family(params, seen, partial(_rules, Places(Family.name)))
 
 
 def _rules(places: Places) -> pd.DataFrame:
-    import pandas as pd
-
-    from data.comparisons.sides import Sides
-    from data.comparisons.tables import ComparisonTables
-
     tables = ComparisonTables.read(places.interim)
     sides, index = Sides.of(tables).normalized, pd.Index(tables.comparisons["comparison_id"])
     return pd.DataFrame({name: decide(sides) for name, decide in RULES.items()}, index=index)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from data.comparisons.labels.consensus import decided, disagreements
 from data.tables.files import digest_of
 from data.tables.specs import read_table
-from training.comparisons.examples import Examples, FeatureTable, joined
+from training.comparisons.family import Examples, FeatureTable, joined
 from training.estimators.catalogue import CATALOGUE, fail_probability, pipeline
 from training.evaluation.calibration import log_odds, sigmoid
 from training.evaluation.thresholds import best_cut
@@ -37,21 +37,12 @@ _EVEN = 0.5
 
 @dataclass(frozen=True)
 class Learnable:
-    """All that there is to learn from.
+    """All that there is to learn from."""
 
-    Attributes
-    ----------
-    own : Examples
-        What the user has labelled.
-    start : Examples or None
-        What a champion has learnt from; the groups are others than those of `own`.
-    rest : ndarray of shape (n_rest, n_features), or None
-        What nobody has labelled yet.
-    """
-
-    own: Examples
+    own: Examples  # what the user has labelled
+    #: What a champion has learnt from; the groups are others than those of `own`.
     start: Examples | None = None
-    rest: Floats | None = None
+    rest: Floats | None = None  # shape (n_rest, n_features) or None: What nobody has labelled yet
 
     @property
     def alone(self) -> bool:
@@ -175,27 +166,16 @@ def digest_beside(features: Path, table: FeatureTable) -> str:
 
 @dataclass(frozen=True)
 class Suspect:
-    """A label to look at again.
-
-    Attributes
-    ----------
-    labelled_by : str
-        Who says so.
-    probability : float
-        Of fail, by the model that had not seen the operation.
-    doubt : float
-        By how much the model is surer of the other verdict than it usually is where that is the label; among
-        people who don't agree, 0.
-    why : tuple of str
-        In words.
-    """
+    """A label to look at again."""
 
     comparison_id: str
     status: str
-    labelled_by: str
-    probability: float
+    labelled_by: str  # who says so
+    probability: float  # of fail, by the model that had not seen the operation
+    #: By how much the model is surer of the other verdict than it usually is where that is the label; among
+    #: people who don't agree, 0.
     doubt: float
-    why: tuple[str, ...]
+    why: tuple[str, ...]  # in words
 
 
 def suspects(verdicts: pd.DataFrame, champion: str, labels: pd.DataFrame) -> list[Suspect]:
@@ -282,27 +262,14 @@ _EXTREME = 1e-4
 
 @dataclass(frozen=True)
 class Pool:
-    """Comparisons that can be labelled, and what is known of them.
+    """Comparisons that can be labelled, and what is known of them."""
 
-    Attributes
-    ----------
-    x : ndarray of shape (n_rows, n_features)
-        May hold NaN.
-    y : ndarray of shape (n_rows,)
-        1 is fail, 0 is pass, `UNLABELLED` is neither yet.
-    groups : ndarray of shape (n_rows,)
-        The operation of each.
-    suspicion : ndarray of shape (n_rows,)
-        The larger, the sooner it fails: by a champion's probability, or by a rule.
-    start : Examples or None
-        What a champion has learnt from.
-    """
-
-    x: Floats
-    y: Ints
-    groups: NDArray[np.str_]
+    x: Floats  # shape (n_rows, n_features): May hold NaN
+    y: Ints  # shape (n_rows,): 1 is fail, 0 is pass, `UNLABELLED` is neither yet
+    groups: NDArray[np.str_]  # shape (n_rows,): The operation of each
+    #: Shape (n_rows,): The larger, the sooner it fails: by a champion's probability, or by a rule.
     suspicion: Floats
-    start: Examples | None = None
+    start: Examples | None = None  # what a champion has learnt from
 
     @property
     def free(self) -> Ints:

@@ -20,8 +20,7 @@ from data.tables.documents import written
 from features.comparisons.vectors import EVIDENCE
 from training.comparisons.behavioural_checks import broken, rules
 from training.comparisons.decision import decided, read_changes
-from training.comparisons.examples import FeatureTable
-from training.comparisons.family import Family
+from training.comparisons.family import Family, FeatureTable
 from training.comparisons.stored import FILE as EXAMPLES
 from training.comparisons.stored import Card, ReadyModel, TrainedModel
 from training.comparisons.tune import Classified
@@ -75,7 +74,7 @@ class Outs:
     @classmethod
     def read(cls, family: Family, metrics: dict[str, Any]) -> Outs:
         """Read what the stages before promotion wrote."""
-        table = FeatureTable.read(family.features, family.columns())
+        table = family.table()
         return cls(
             family,
             table,
@@ -124,10 +123,7 @@ def champion_verdicts(
 
 
 def track(outs: Outs, tags: dict[str, str]) -> Tracked:
-    """Log every model of the last run of the pipeline that MLflow lacks, and the best one in any case.
-
-    The best one.
-    """
+    """Log every trained model that MLflow lacks, and the best one in any case; return the best one."""
     family, best = outs.family, outs.metrics["champion"]
     book = Logbook(family.name, outs.metrics["data"], family.features, tags["evidence"])
     known = {name for name, own in book.known().items() if _has_files(own)}
@@ -170,9 +166,7 @@ def _run(outs: Outs, card: Card, grouped: pd.DataFrame) -> TrackedRun:
 
 def _promised(metrics: dict[str, Any], name: str) -> dict[str, float]:
     """Return what held-out folds say of the probabilities of a model, and of its verdicts with ``unsure``."""
-    told = metrics.get("promises", {}).get("grouped", {}).get(name)
-    if told is None:
-        return {}
+    told = metrics["promises"]["grouped"][name]
     (chosen,) = told["chosen"]
     rates = {f"{rate}_beside_unsure": chosen[rate] for rate in ("missed", "false_alarms")}
     return {"calibration_error": told["calibration_error"], "unsure": chosen["unsure"], **rates}
@@ -240,10 +234,6 @@ def _groups(root: Path) -> pd.DataFrame:
 def _kept(directory: Path, run: str, root: Path) -> Unseen:
 
     rows = pd.read_parquet(directory / "extra_files" / VERDICTS)
-    if "status" not in rows and (root / _VECTORS).is_file():
-        # versions of before kept their verdicts alone
-        labels = pd.read_parquet(root / _VECTORS, columns=["comparison_id", "status"])
-        rows = rows.merge(labels, on="comparison_id", how="left")
     if (root / _VECTORS).is_file():
         rows = rows.merge(_groups(root), on="comparison_id", how="left")
     return Unseen(WHAT, run, rows.rename(columns={"comparison_id": "case"}))
@@ -255,14 +245,7 @@ UNSEEN = UnseenSupply((_OOF.as_posix(), _VECTORS.as_posix(), _PLACES.interim.as_
 def promote(family: Family) -> None:
     """Bring the registry up to date with what DVC holds, then print the opponents' table."""
     scores = family.places.metrics
-    metrics, name = written(scores, "evaluate"), family.section.registered
-    model = metrics["champion"]
-
-    show(
-        metrics,
-        promoted(
-            Candidate(
-                name, model, family.places.models / model, scores, lambda: contest_means(family, metrics)
-            )
-        ),
-    )
+    metrics = written(scores, "evaluate")
+    name, model = family.section.registered, metrics["champion"]
+    trained = family.places.models / model
+    show(metrics, promoted(Candidate(name, model, trained, scores, lambda: contest_means(family, metrics))))

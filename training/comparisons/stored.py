@@ -56,34 +56,23 @@ _SPECS = {
 
 @dataclass(frozen=True)
 class Precedents:
-    """Labelled comparisons, those that passed before those that failed.
+    """Labelled comparisons, those that passed before those that failed."""
 
-    Attributes
-    ----------
-    identifiers, benchmarks, operations, statuses : ndarray of str, shape (n_examples,)
-    labelled_by, labelled_at : ndarray of str, shape (n_examples,)
-        Who labelled it, and when (ISO 8601); empty where that is not known.
-    rows : ndarray of shape (n_examples, n_features)
-        Their features, in the order of the model's card.
-    weights : ndarray of shape (n_features,)
-        The model's own importance of every feature; they sum to 1.
-    prior : ndarray of shape (2,)
-        How far medians differ in training comparisons that passed, as shares: the middle one, and what 19 of
-        20 stay below.
-    familiar : Familiar
-        What the training comparisons look like.
-    """
-
+    #: identifiers, benchmarks, operations, statuses: shape (n_examples,)
     identifiers: Texts
     benchmarks: Texts
     operations: Texts
     statuses: Texts
+    #: labelled_by, labelled_at: shape (n_examples,): Who labelled it, and when (ISO 8601); empty where that
+    #: is not known.
     labelled_by: Texts
     labelled_at: Texts
-    rows: Floats
-    weights: Floats
+    rows: Floats  # shape (n_examples, n_features): Their features, in the order of the model's card
+    weights: Floats  # shape (n_features,): The model's own importance of every feature; they sum to 1
+    #: Shape (2,): How far medians differ in training comparisons that passed, as shares: the middle one, and
+    #: what 19 of 20 stay below.
     prior: Floats
-    familiar: Familiar
+    familiar: Familiar  # what the training comparisons look like
 
     def write(self, directory: Path) -> None:
         """Write ``examples.npz`` beside the ``model.skops`` of `directory`."""
@@ -175,61 +164,33 @@ class Precedents:
 
 @dataclass(frozen=True)
 class Card(StoredCard):
-    """What must be known beside the pipeline to use it, and to judge what it is worth.
+    """What must be known beside the pipeline to use it, and to judge what it is worth."""
 
-    Attributes
-    ----------
-    model : str
-        Its name in the catalogue, for example ``random-forest``.
-    features : tuple of str
-        The columns that the pipeline takes, in this order.
-    threshold : float
-        ``fail`` from this probability on; chosen inside the training data.
-    params : dict
-        What the search chose.
-    reference : dict of str to float
-        The median of every feature over the training comparisons that passed: what a reason is measured from.
-    data_digest : str
-        SHA-256 of the training table.
-    seed : int
-        The seed of search and fit.
-    floor : float
-        The smallest change of a median that may be called a regression, as a share of the baseline's.
-    usual : dict of str to Deciles
-        What every feature held in the training rows that are not below the floor; empty in older cards.
-    calibration : CalibrationMap or None
-        From the model's own probability to the one that is told, which thresholds are about; None: they are
-        the same, as in older cards.
-    beneath : float
-        How much of that counts below the floor, from where models don't learn; 1 in older cards.
-    promise : Promise or None
-        What may be missed, and the cuts that keep it; None in older cards.
-    cuts : Cuts or None
-        Between which verdicts are ``unsure``; None: ``fail`` from the threshold on, else ``pass``.
-    wish : Wish
-        What these cuts were chosen for.
-    run_spread : float
-        What two runs of one build differ by, as a share, where a comparison has no versions that tell.
-    strangeness : Strangeness or None
-        How many comparisons like the training data are said to be unlike it.
-    """
-
-    model: str
-    features: tuple[str, ...]
-    threshold: FiniteFloat
-    params: dict[str, Any]
+    model: str  # its name in the catalogue, for example ``random-forest``
+    features: tuple[str, ...]  # the columns that the pipeline takes, in this order
+    threshold: FiniteFloat  # ``fail`` from this probability on; chosen inside the training data
+    params: dict[str, Any]  # what the search chose
+    #: The median of every feature over the training comparisons that passed: what a reason is measured from.
     reference: dict[str, FiniteFloat]
-    data_digest: str
-    seed: int
+    data_digest: str  # SHA-256 of the training table
+    seed: int  # the seed of search and fit
     #: Cards of before there was one have that of `data.params.Decide`, too.
+    #: The smallest change of a median that may be called a regression, as a share of the baseline's.
     floor: float = 0.005
+    #: What every feature held in the training rows that are not below the floor; empty in older cards.
     usual: dict[str, Deciles] = field(default_factory=dict)
+    #: From the model's own probability to the one that is told, which thresholds are about; None: they are
+    #: the same, as in older cards.
     calibration: CalibrationMap | None = None
+    #: How much of that counts below the floor, from where models don't learn; 1 in older cards.
     beneath: FiniteFloat = 1.0
-    promise: Promise | None = None
+    promise: Promise | None = None  # what may be missed, and the cuts that keep it; None in older cards
+    #: Between which verdicts are ``unsure``; None: ``fail`` from the threshold on, else ``pass``.
     cuts: Cuts | None = None
-    wish: Wish = field(default_factory=Wish)
+    wish: Wish = field(default_factory=Wish)  # what these cuts were chosen for
+    #: What two runs of one build differ by, as a share, where a comparison has no versions that tell.
     run_spread: FiniteFloat = ORDINARY
+    #: How many comparisons like the training data are said to be unlike it.
     strangeness: Strangeness | None = None
 
     @property

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from data.parallel import side_by_side
 from data.tables.specs import read_table
 from training.comparisons.decision import HeldRows, decision, examples_of, read_held
-from training.comparisons.examples import Examples, FeatureTable
-from training.comparisons.family import Family
+from training.comparisons.family import Examples, Family, FeatureTable
 from training.comparisons.label_review import known_of
 from training.comparisons.stored import Card, Precedents, ReadyModel, TrainedModel
 from training.comparisons.tune import Classified
@@ -134,7 +133,7 @@ def tested(fit: Fit) -> NDArray[np.float64]:
 
 def train(family: Family) -> None:
     """Write every model to a directory of its own name."""
-    table = FeatureTable.read(family.features, family.columns())
+    table = family.table()
     examples, seed = examples_of(family, table), family.params.seed
     tuned = read_tuned(family.places.tuned, Classified)["all"]
     learnt = known_of(family.features, table, examples).learnt

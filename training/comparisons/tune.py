@@ -17,8 +17,7 @@ from data.parallel import side_by_side
 from data.tables.files import digest_of
 from training.comparisons import label_review
 from training.comparisons.decision import examples_of, write_held
-from training.comparisons.examples import Examples, FeatureTable, group_folds, parts
-from training.comparisons.family import Family
+from training.comparisons.family import Examples, Family, FeatureTable, group_folds, parts
 from training.comparisons.label_review import Learnable, digest_beside, known_of
 from training.estimators import catalogue, one_sided_neighbours, preparation, signed_logistic
 from training.estimators.answering import Guide
@@ -59,30 +58,18 @@ _PREPARING = 2
 
 @dataclass(frozen=True)
 class SearchTask:
-    """One search: a model on the training rows of a part.
+    """One search: a model on the training rows of a part."""
 
-    Attributes
-    ----------
-    part, model : str
-        Their names.
-    examples : Examples
-        The part's training rows.
-    log : TrialLog or None
-        Where finished trials are kept, so that an interrupted search goes on; in memory if None.
-    guide : Guide or None
-        What the columns promise.
-    known : Learnable or None
-        What there is beside the examples, if anything.
-    """
-
+    #: part, model: their names.
     part: str
     model: str
-    examples: Examples
+    examples: Examples  # the part's training rows
     how: Tune
     seed: int
+    #: Where finished trials are kept, so that an interrupted search goes on; in memory if None.
     log: TrialLog | None = None
-    guide: Guide | None = None
-    known: Learnable | None = None
+    guide: Guide | None = None  # what the columns promise
+    known: Learnable | None = None  # what there is beside the examples, if anything
 
     def learnt(self, own: Examples) -> Examples:
         """Return what is fitted to: with what a champion has learnt from, if one is to start from that."""
@@ -91,15 +78,9 @@ class SearchTask:
 
 @dataclass(frozen=True)
 class Classified(Tuned):
-    """What a search chose of a classifier.
+    """What a search chose of a classifier."""
 
-    Attributes
-    ----------
-    threshold : float
-        ``fail`` from this probability on.
-    """
-
-    threshold: float
+    threshold: float  # ``fail`` from this probability on
 
 
 def search(task: SearchTask) -> Found[Classified]:
@@ -149,22 +130,13 @@ def _beside(task: SearchTask, params: dict[str, Any]) -> float:
 
 @dataclass(frozen=True)
 class InnerFold:
-    """An inner fold; its rows are imputed and scaled, which no parameter of the search changes.
+    """An inner fold; its rows are imputed and scaled, which no parameter of the search changes."""
 
-    Attributes
-    ----------
-    x, y : ndarray
-        What is fitted to.
-    test : ndarray of shape (n_test, n_features)
-        What the fit has not seen.
-    rows : ndarray of shape (n_test,)
-        The numbers of these rows.
-    """
-
+    #: x, y: what is fitted to.
     x: NDArray[np.float64]
     y: NDArray[np.int64]
-    test: NDArray[np.float64]
-    rows: NDArray[np.int64]
+    test: NDArray[np.float64]  # shape (n_test, n_features): What the fit has not seen
+    rows: NDArray[np.int64]  # shape (n_test,): The numbers of these rows
 
     def judged(self, unfitted: Any) -> NDArray[np.float64]:
         """Fit what comes after the scaling, and return the probability of fail of the test rows."""
@@ -189,7 +161,6 @@ def _value(trial: Trial, task: SearchTask, known: Examples, folds: list[InnerFol
     accuracy at the best threshold, which is what a verdict is worth, and the average precision, which
     looks at the whole ranking. The first alone moves in steps of half a fail's share and is easily lucky;
     the second steadies it and rewards models whose surest fails are fails.
-
     None if the trial is pruned.
     """
     model = CATALOGUE[task.model]
@@ -218,19 +189,9 @@ def _worth(y: NDArray[np.int64], probability: NDArray[np.float64]) -> float:
 
 def log_of(directory: Path, features_digest: str, columns: tuple[str, ...], task: SearchTask) -> Path:
     """Return where the trials of `task` are kept: another file if anything differs that they depend on."""
-    modules = (
-        catalogue,
-        catalogue,
-        catalogue,
-        preparation,
-        one_sided_neighbours,
-        signed_logistic,
-        thresholds,
-        evaluation_search,
-        evaluation_search,
-    )
-    own = Path(__file__), Path(inspect.getfile(Examples))
-    code = digest_of(*own, *(Path(module.__file__ or "") for module in modules))
+    modules = (catalogue, preparation, one_sided_neighbours, signed_logistic, thresholds, evaluation_search)
+    files = (Path(module.__file__ or "") for module in modules)
+    code = digest_of(Path(__file__), Path(inspect.getfile(Examples)), *files)
     content = [
         features_digest,
         columns,
@@ -281,7 +242,7 @@ def tasks_of(family: Family, table: FeatureTable) -> list[SearchTask]:
 def tune(family: Family) -> None:
     """Write tuned.json, trials.parquet and held.npz."""
     evaluation_search.begin(family.params.compute.storage)
-    table = FeatureTable.read(family.features, family.columns())
+    table = family.table()
     tasks = tasks_of(family, table)
     found = side_by_side(search, tasks, family.params.compute, f"tune {family.name}")
     write_found(family.places.tuned, found)

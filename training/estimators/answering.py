@@ -146,17 +146,10 @@ class Fitted:
 
 @dataclass(frozen=True)
 class Guide:
-    """What an estimator must know of its columns.
+    """What an estimator must know of its columns."""
 
-    Attributes
-    ----------
-    directions : tuple of int
-        -1: the larger the less probable is ``fail``; 1: the more; 0: no promise.
-    evidence : int or None
-        The column that holds the signed root of the step in its own error; negative is worse.
-    """
-
-    directions: tuple[int, ...]
+    directions: tuple[int, ...]  # -1: the larger the less probable is ``fail``; 1: the more; 0: no promise
+    #: The column that holds the signed root of the step in its own error; negative is worse.
     evidence: int | None = None
 
 
@@ -172,25 +165,18 @@ _PLAIN, _GUIDED = ["SimpleImputer", "StandardScaler"], ["Gaps", "Scaled"]
 
 @dataclass(frozen=True)
 class Preparation:
-    """Gaps are filled, then all is standardised; the answer is raised where the evidence leaves no doubt.
+    """Gaps are filled, then all is standardised; the answer is raised where the evidence leaves no doubt."""
 
-    Attributes
-    ----------
-    fill, slope : ndarray of shape (n_features,)
-        As of `training.estimators.preparation.Gaps`.
-    mean, scale : ndarray of shape (n_features,)
-    evidence : ndarray of shape ()
-        The column of the evidence, -1 where there is none.
-    sure : ndarray of shape ()
-        See `training.estimators.answering.raised`.
-    """
-
+    #: fill, slope: shape (n_features,): As of `training.estimators.preparation.Gaps`.
     fill: Floats
     slope: Floats
+    #: mean, scale: shape (n_features,)
     mean: Floats
     scale: Floats
-    evidence: NDArray[np.intp]
-    sure: Floats
+    evidence: NDArray[np.intp]  # shape (): The column of the evidence, -1 where there is none
+    sure: Floats  # shape (): see `raised`
+
+    unit: ClassVar[Unit] = "probability"
 
     def __post_init__(self) -> None:
         """Refuse to divide by nothing, and to look at a column that isn't there."""
@@ -227,20 +213,25 @@ class Preparation:
         """Raise what is told of rows, calibrated, where the evidence leaves no doubt."""
         return told if self.evidence < 0 else self.risen(told, self.prepared(columns))
 
-    def told(self, probability: Floats, contributions: Floats, prepared: Floats) -> tuple[Floats, Floats]:
-        """Raise a classifier's answer where the evidence leaves no doubt, in units of probability."""
-        risen = self.risen(probability, prepared)
-        if self.evidence >= 0:
-            contributions[:, self.evidence] += risen - probability
-        return risen, contributions
+    def probability(self, columns: Floats) -> Floats:
+        """Return the probability of ``fail``, shape (n_rows,)."""
+        prepared = self.prepared(columns)
+        return self.risen(self.plain(prepared), prepared)
 
-    def told_in_odds(
-        self, probability: Floats, contributions: Floats, prepared: Floats
-    ) -> tuple[Floats, Floats]:
-        """Raise a classifier's answer where the evidence leaves no doubt, in units of log-odds."""
+    def plain(self, prepared: Floats) -> Floats:
+        """Return the classifier's own probability of ``fail`` of prepared rows, shape (n_rows,)."""
+        raise NotImplementedError
+
+    def told(self, probability: Floats, contributions: Floats, prepared: Floats) -> tuple[Floats, Floats]:
+        """Raise a classifier's probability where the evidence leaves no doubt.
+
+        What that adds, in the unit of the contributions, is a contribution of the evidence.
+        """
         risen = self.risen(probability, prepared)
         if self.evidence >= 0:
-            contributions[:, self.evidence] += _odds(risen) - _odds(probability)
+            in_odds = self.unit == "log-odds"
+            added = _odds(risen) - _odds(probability) if in_odds else risen - probability
+            contributions[:, self.evidence] += added
         return risen, contributions
 
 

@@ -34,39 +34,28 @@ _NOBODY: _Node = (0, -np.inf, False)
 
 
 class _Leaf(NamedTuple):
-    """A leaf: its value, and of every feature on its path which of a part's nodes ask for it.
-
-    Attributes
-    ----------
-    asks : dict
-        By feature: the nodes (their place in the part, and whether they send left), and the share of
-        training rows that they let pass.
-    """
+    """A leaf: its value, and of every feature on its path which of a part's nodes ask for it."""
 
     part: int
     value: float
+    #: By feature: the nodes (their place in the part, and whether they send left), and the share of training
+    #: rows that they let pass.
     asks: dict[int, tuple[list[tuple[int, bool]], float]]
 
 
 @dataclass(frozen=True)
 class Attributions:
-    """What trees attribute to the features of a row, by what their nodes say.
+    """What trees attribute to the features of a row, by what their nodes say."""
 
-    Attributes
-    ----------
-    features, thresholds, gaps : ndarray of shape (n_parts, 8)
-        A node's feature and threshold, below which it sends left, and whether it does with a gap.
-    parts, owners : ndarray of shape (n_entries,)
-        The part that an entry belongs to, ascending, and its feature.
-    table : ndarray of shape (n_entries, 256)
-        What is attributed, by what the nodes of the part say: node ``i`` is bit ``i``.
-    """
-
+    #: features, thresholds, gaps: shape (n_parts, 8): A node's feature and threshold, below which it sends
+    #: left, and whether it does with a gap.
     features: Whole
     thresholds: Single
     gaps: NDArray[np.bool_]
+    #: parts, owners: shape (n_entries,): The part that an entry belongs to, ascending, and its feature.
     parts: Whole
     owners: Whole
+    #: Shape (n_entries, 256): What is attributed, by what the nodes of the part say: node ``i`` is bit ``i``.
     table: Floats
 
     @classmethod
@@ -214,14 +203,10 @@ class Boosted(Preparation):
         """Answer; contributions are exact, as XGBoost's own; see `Answering`."""
         del reference
         prepared = self.prepared(columns)
-        return self.told_in_odds(self._plain(prepared), self._contributions(prepared), prepared)
+        return self.told(self.plain(prepared), self._contributions(prepared), prepared)
 
-    def probability(self, columns: Floats) -> Floats:
-        """Give the probability alone."""
-        prepared = self.prepared(columns)
-        return self.risen(self._plain(prepared), prepared)
-
-    def _plain(self, prepared: Floats) -> Floats:
+    def plain(self, prepared: Floats) -> Floats:
+        """Return the probability by all trees."""
         # not by a DMatrix, which takes longer to begin with
         return np.asarray(self.booster.inplace_predict(prepared), np.float64)
 

@@ -97,33 +97,22 @@ Build = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Model:
-    """One kind of model, and where its search looks.
+    """One kind of model, and where its search looks."""
 
-    Attributes
-    ----------
-    name, title : str
-        For files, and for people.
-    start : dict
-        Every search tries it first; that of comparisons is the configuration of seed 000, section 6.7.
-    build : callable
-        ``build(params, seed, weights, directions=None)`` gives an unfitted model; with directions, one that
-        keeps them: a column's is -1 where a larger value never makes ``fail`` more probable.
-    space : mapping
-        What the model's own parameters may be.
-    weighted : bool
-        Whether it takes class weights. Nearest neighbours don't: what a missed regression costs acts there
-        through the threshold alone.
-    in_search : dict
-        Parameters that differ while searching, to save time; a forest ranks its settings alike with
-        fewer trees.
-    """
-
+    #: name, title: for files, and for people.
     name: str
     title: str
+    #: Every search tries it first; that of comparisons is the configuration of seed 000, section 6.7.
     start: dict[str, Any]
+    #: ``build(params, seed, weights, directions=None)`` gives an unfitted model; with directions, one that
+    #: keeps them: a column's is -1 where a larger value never makes ``fail`` more probable.
     build: Build
-    space: Space
+    space: Space  # what the model's own parameters may be
+    #: Whether it takes class weights. Nearest neighbours don't: what a missed regression costs acts there
+    #: through the threshold alone.
     weighted: bool = True
+    #: Parameters that differ while searching, to save time; a forest ranks its settings alike with fewer
+    #: trees.
     in_search: dict[str, Any] = field(default_factory=dict)
 
 
@@ -391,6 +380,10 @@ def strict_pipeline(
         If the sampler cannot reach its rate with these labels.
     """
     from imblearn.pipeline import Pipeline
+    from sklearn.impute import SimpleImputer
+    from sklearn.preprocessing import StandardScaler
+
+    from training.estimators.preparation import Evident, Gaps, Scaled
 
     counts, steps = ClassCounts.of(y), []
     if params["sampler"] != "none":
@@ -401,33 +394,14 @@ def strict_pipeline(
         raise InfeasibleError(f"there are fewer than {params['k']} comparisons to be neighbours")
     balanced = params.get("weights") == "balanced"
     weights = counts.weights(params["cost_ratio"]) if balanced else None
-    classify = _classifier(model, params, seed, weights, guide)
-    return Pipeline([*_preparing(guide), *steps, ("classify", classify)])
-
-
-def _preparing(guide: Guide | None) -> list[tuple[str, Any]]:
-    from sklearn.impute import SimpleImputer
-    from sklearn.preprocessing import StandardScaler
-
     if guide is None:
-        median = SimpleImputer(strategy="median", keep_empty_features=True)
-        return [("impute", median), ("scale", StandardScaler())]
-    from training.estimators.preparation import Gaps, Scaled
-
-    return [("impute", Gaps(guide.directions, guide.evidence)), ("scale", Scaled(guide.evidence))]
-
-
-def _classifier(
-    model: Model, params: Params, seed: int, weights: ClassWeights | None, guide: Guide | None
-) -> Any:
-    if guide is None:
-        return model.build(params, seed, weights)
-    built = model.build(params, seed, weights, guide.directions)
-    if guide.evidence is None:
-        return built
-    from training.estimators.preparation import Evident
-
-    return Evident(built, guide.evidence)
+        impute, scale = SimpleImputer(strategy="median", keep_empty_features=True), StandardScaler()
+        classify = model.build(params, seed, weights)
+    else:
+        impute, scale = Gaps(guide.directions, guide.evidence), Scaled(guide.evidence)
+        classify = model.build(params, seed, weights, guide.directions)
+        classify = classify if guide.evidence is None else Evident(classify, guide.evidence)
+    return Pipeline([("impute", impute), ("scale", scale), *steps, ("classify", classify)])
 
 
 def pipeline(

@@ -88,25 +88,13 @@ class Level(NamedTuple):
 
 @dataclass(frozen=True)
 class Forest:
-    """Trees; every child lies after its parent, as scikit-learn and XGBoost number them.
+    """Trees; every child lies after its parent, as scikit-learn and XGBoost number them."""
 
-    Attributes
-    ----------
-    roots : ndarray of shape (n_trees,)
-    feature : ndarray of shape (n_nodes,)
-        Which one a node looks at; -1 in a leaf.
-    threshold : ndarray of shape (n_nodes,)
-    children : ndarray of shape (n_nodes, 2)
-        Where values above the threshold go, and where the others go.
-    value : ndarray of shape (n_nodes,)
-        What a leaf answers.
-    """
-
-    roots: Whole
-    feature: Whole
-    threshold: Floats
-    children: Whole
-    value: Floats
+    roots: Whole  # shape (n_trees,)
+    feature: Whole  # shape (n_nodes,): Which one a node looks at; -1 in a leaf
+    threshold: Floats  # shape (n_nodes,)
+    children: Whole  # shape (n_nodes, 2): Where values above the threshold go, and where the others go
+    value: Floats  # shape (n_nodes,): What a leaf answers
 
     def check(self, features: int) -> None:
         """Check that a walk stays inside the arrays and comes to an end, with so many features to look at.
@@ -175,16 +163,10 @@ VERSION = 3
 
 @dataclass(frozen=True)
 class Linear(Preparation):
-    """A logistic regression.
+    """A logistic regression."""
 
-    Attributes
-    ----------
-    coefficients : ndarray of shape (n_features,)
-    intercept : ndarray of shape ()
-    """
-
-    coefficients: Floats
-    intercept: Floats
+    coefficients: Floats  # shape (n_features,)
+    intercept: Floats  # shape ()
 
     unit: ClassVar[Unit] = "log-odds"
 
@@ -192,14 +174,10 @@ class Linear(Preparation):
         """Answer; contributions are coefficient x deviation from the reference; see `Answering`."""
         prepared = self.prepared(columns)
         contributions = (prepared - self.prepared(reference)) * self.coefficients
-        return self.told_in_odds(self._plain(prepared), contributions, prepared)
+        return self.told(self.plain(prepared), contributions, prepared)
 
-    def probability(self, columns: Floats) -> Floats:
-        """Give the probability alone."""
-        prepared = self.prepared(columns)
-        return self.risen(self._plain(prepared), prepared)
-
-    def _plain(self, prepared: Floats) -> Floats:
+    def plain(self, prepared: Floats) -> Floats:
+        """Return the probability by the logistic function."""
         # not a product of matrices, whose last digit depends on how many rows there are
         log_odds = (prepared * self.coefficients).sum(axis=1) + self.intercept
         return np.asarray(np.exp(-np.logaddexp(0.0, -log_odds)))
@@ -211,8 +189,6 @@ class Trees(Forest, Preparation):
 
     The value of a node is the share of ``fail`` in the training vectors that came to it, by weight.
     """
-
-    unit: ClassVar[Unit] = "probability"
 
     def __post_init__(self) -> None:
         """Refuse trees that lead out of the arrays, or nowhere."""
@@ -246,10 +222,9 @@ class Trees(Forest, Preparation):
             part += rises.reshape(part.shape)
         return self.told(answer / len(self.roots), moved / len(self.roots), prepared)
 
-    def probability(self, columns: Floats) -> Floats:
-        """Give the probability alone."""
-        prepared = self.prepared(columns)
-        return self.risen(self.summed(prepared.astype(np.float32)) / len(self.roots), prepared)
+    def plain(self, prepared: Floats) -> Floats:
+        """Return the mean of the leaves that a row comes to."""
+        return self.summed(prepared.astype(np.float32)) / len(self.roots)
 
     @cached_property
     def _rise(self) -> Floats:
@@ -317,25 +292,15 @@ class NearVotes:
 
 @dataclass(frozen=True)
 class Neighbours(Preparation):
-    """One-sided nearest neighbours; see `training.estimators.one_sided_neighbours.OneSidedNeighbours`.
+    """One-sided nearest neighbours; see `training.estimators.one_sided_neighbours.OneSidedNeighbours`."""
 
-    Attributes
-    ----------
-    axes : ndarray of shape (n_features, n_axes)
-    points : ndarray of shape (n_points, n_axes)
-    fails : ndarray of int, shape (n_points,)
-        1 where it failed.
-    k, p, weighted : ndarray of shape ()
-    """
-
-    axes: Floats
-    points: Floats
-    fails: NDArray[np.int64]
+    axes: Floats  # shape (n_features, n_axes)
+    points: Floats  # shape (n_points, n_axes)
+    fails: NDArray[np.int64]  # shape (n_points,): 1 where it failed
+    #: k, p, weighted: shape ()
     k: NDArray[np.int64]
     p: NDArray[np.int64]
     weighted: NDArray[np.int64]
-
-    unit: ClassVar[Unit] = "probability"
 
     def answers(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
         """Answer; contributions divide what the reference does not have; see `Answering`.
@@ -353,10 +318,9 @@ class Neighbours(Preparation):
         apart *= more[:, None]
         return self.told(share[:-1], apart, prepared)
 
-    def probability(self, columns: Floats) -> Floats:
-        """Give the probability alone."""
-        prepared = self.prepared(columns)
-        return self.risen(self._votes.share(prepared), prepared)
+    def plain(self, prepared: Floats) -> Floats:
+        """Return the share of ``fail`` among the nearest."""
+        return self._votes.share(prepared)
 
     @cached_property
     def _votes(self) -> NearVotes:

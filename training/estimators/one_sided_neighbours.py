@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from training.estimators.compiled_pipeline import NearVotes
-from training.estimators.inputs import labelled, unlabelled
+from training.estimators.preparation import labelled, unlabelled
 
 Floats = NDArray[np.float64]
 

@@ -50,47 +50,31 @@ SPECS = {
 
 @dataclass(frozen=True)
 class Strangeness:
-    """How many ordinary rows are called strange.
+    """How many ordinary rows are called strange."""
 
-    Attributes
-    ----------
-    level : float
-        The share that was aimed at, at most.
-    held_out : float
-        The share among training rows of groups that were held out.
-    """
-
-    level: FiniteFloat
-    held_out: FiniteFloat
+    level: FiniteFloat  # the share that was aimed at, at most
+    held_out: FiniteFloat  # the share among training rows of groups that were held out
 
 
 @dataclass(frozen=True)
 class Familiar:
-    """What rows in training look like.
+    """What rows in training look like."""
 
-    Attributes
-    ----------
-    centre, scale : ndarray of shape (n_features,)
-        A deviation d = (value - centre) / scale is squashed to 3 asinh(d / 3), 0 where a value is unknown.
-    mean : ndarray of shape (n_features,)
-    precision : ndarray of shape (n_features, n_features)
-        The inverse of the covariance of squashed features; 0 for those without any value.
-    patterns : ndarray of bool, shape (n_patterns, n_features)
-        What training rows lacked together; a pattern that another one holds is left out.
-    low, high : ndarray of shape (n_features,)
-        Between them lie 98 of 100 training values.
-    limit : ndarray of shape ()
-        Rows farther away are strange.
-    """
-
+    #: centre, scale: shape (n_features,): A deviation d = (value - centre) / scale is squashed to 3 asinh(d /
+    #: 3), 0 where a value is unknown.
     centre: Floats
     scale: Floats
-    mean: Floats
+    mean: Floats  # shape (n_features,)
+    #: Shape (n_features, n_features): The inverse of the covariance of squashed features; 0 for those without
+    #: any value.
     precision: Floats
+    #: Shape (n_patterns, n_features): What training rows lacked together; a pattern that another one holds is
+    #: left out.
     patterns: Bools
+    #: low, high: shape (n_features,): Between them lie 98 of 100 training values.
     low: Floats
     high: Floats
-    limit: Floats
+    limit: Floats  # shape (): Rows farther away are strange
 
     @classmethod
     def of(cls, rows: Floats, groups: NDArray[np.str_], level: float = LEVEL) -> Self:

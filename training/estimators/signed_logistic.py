@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from training.estimators.answering import Floats
-from training.estimators.inputs import labelled, unlabelled
+from training.estimators.preparation import labelled, unlabelled
 
 _MOST_STEPS = 500
 #: What L-BFGS-B is told of a coefficient, by its direction.

@@ -16,7 +16,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
-from training.estimators.inputs import Labelled, labelled, unlabelled
+from training.estimators.preparation import Labelled, labelled, unlabelled
 
 Floats = NDArray[np.float64]
 
@@ -35,24 +35,15 @@ class Pairs:
 
     The target of a dissimilar pair stands here with the opposite sign, which turns Y' into its opposite: then
     in every pair the hidden classes agree, P(label) = s(u) s(v) + s(-u) s(-v) with u and v of the two rows.
-
-    Attributes
-    ----------
-    rows : ndarray of shape (2 * n_pairs, n_weights)
-        Baselines, then targets; a column of ones for the intercept comes last, of either sign.
-    dissimilar : ndarray of shape (n_pairs,)
-    cost : ndarray of shape (2 * n_pairs,)
-        What a pair weighs, twice.
-    ridge : ndarray of shape (n_weights,)
-        The penalty of each weight.
-    mean, scale : ndarray of shape (n_features,)
-        Of the features.
     """
 
+    #: Shape (2 * n_pairs, n_weights): Baselines, then targets; a column of ones for the intercept comes last,
+    #: of either sign.
     rows: Floats
-    dissimilar: NDArray[np.bool_]
-    cost: Floats
-    ridge: Floats
+    dissimilar: NDArray[np.bool_]  # shape (n_pairs,)
+    cost: Floats  # shape (2 * n_pairs,): What a pair weighs, twice
+    ridge: Floats  # shape (n_weights,): The penalty of each weight
+    #: mean, scale: shape (n_features,): Of the features.
     mean: Floats
     scale: Floats
 

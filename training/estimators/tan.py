@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
-from training.estimators.inputs import Labelled, labelled, unlabelled
+from training.estimators.preparation import Labelled, labelled, unlabelled
 
 Codes = NDArray[np.uint8]
 
@@ -310,22 +310,14 @@ class TAN(ClassifierMixin, BaseEstimator):
 
 @dataclass(frozen=True)
 class _Shape:
-    """Where the cells of all tables lie in one row of numbers.
+    """Where the cells of all tables lie in one row of numbers."""
 
-    Attributes
-    ----------
-    parents : ndarray of shape (n_features,)
-        -1 for the root.
-    levels, outer : ndarray of shape (n_features,)
-        The number of a feature's levels, and of its parent's; the root's parent has one.
-    starts : ndarray of shape (n_features + 1,)
-        Where a feature's cells begin; the last is the number of all.
-    """
-
-    parents: Whole
+    parents: Whole  # shape (n_features,): -1 for the root
+    #: levels, outer: shape (n_features,): The number of a feature's levels, and of its parent's; the root's
+    #: parent has one.
     levels: Whole
     outer: Whole
-    starts: Whole
+    starts: Whole  # shape (n_features + 1,): Where a feature's cells begin; the last is the number of all
 
     @classmethod
     def of(cls, cuts: Floats, parents: Whole) -> Self:
@@ -343,21 +335,13 @@ class _Shape:
 
 @dataclass(frozen=True)
 class _Network:
-    """Cuts, tree and counts, before they are smoothed.
+    """Cuts, tree and counts, before they are smoothed."""
 
-    Attributes
-    ----------
-    cuts, parents : ndarray
-        As in `TAN`.
-    coded : ndarray of shape (n_rows, n_features)
-        The levels of the rows it was learnt from.
-    counts : ndarray of shape (n_classes, n_cells)
-    """
-
+    #: cuts, parents: as in `TAN`.
     cuts: Floats
     parents: Whole
-    coded: Codes
-    counts: Floats
+    coded: Codes  # shape (n_rows, n_features): The levels of the rows it was learnt from
+    counts: Floats  # shape (n_classes, n_cells)
 
     @classmethod
     def of(cls, rows: Labelled, levels: str | int) -> Self:

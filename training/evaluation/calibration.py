@@ -31,17 +31,10 @@ RANGES = 10
 
 @dataclass(frozen=True)
 class CalibrationMap:
-    """A strictly increasing map of probabilities that leaves 0 and 1 where they are; rankings stay.
+    """A strictly increasing map of probabilities that leaves 0 and 1 where they are; rankings stay."""
 
-    Attributes
-    ----------
-    kind : {"none", "sigmoid", "beta", "isotonic"}
-        What it was learned as.
-    raw, told : tuple of float
-        Its knots: what the model says, and what is told; straight between them.
-    """
-
-    kind: Kind
+    kind: Kind  # what it was learned as
+    #: raw, told: its knots: what the model says, and what is told; straight between them.
     raw: tuple[FiniteFloat, ...]
     told: tuple[FiniteFloat, ...]
 

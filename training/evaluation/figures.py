@@ -96,18 +96,11 @@ PlotTable = Callable[[pd.DataFrame], pd.DataFrame]
 
 @dataclass(frozen=True)
 class Exhibit:
-    """What ``dvc metrics show`` and ``dvc plots show`` read.
+    """What ``dvc metrics show`` and ``dvc plots show`` read."""
 
-    Attributes
-    ----------
-    summary : dict
-        ``champion`` and some of its scores over all held-out cases: flat, as each becomes a column.
-    plots : dict
-        Tables by name, each with a column ``entry`` first.
-    """
-
+    #: ``champion`` and some of its scores over all held-out cases: flat, as each becomes a column.
     summary: dict[str, str | float]
-    plots: dict[str, pd.DataFrame]
+    plots: dict[str, pd.DataFrame]  # tables by name, each with a column ``entry`` first
 
     def write(self, places: Places) -> None:
         """Write summary.json, and a CSV file a plot."""

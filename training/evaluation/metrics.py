@@ -37,29 +37,17 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Scores:
-    """Measures of one set of verdicts; ``fail`` is the positive class.
+    """Measures of one set of verdicts; ``fail`` is the positive class."""
 
-    Attributes
-    ----------
-    balanced_accuracy : float
-        Mean of the shares of fails and of passes that are judged rightly.
-    false_negative_rate : float
-        Share of the fails that are missed.
-    false_positive_rate : float
-        Share of the passes that raise a false alarm.
-    precision, recall, f1, accuracy : float
-        Precision is 0 where nothing is judged to fail.
-    average_precision : float or None
-        Of the ranking by probability; None for those that have none, such as rules.
-    """
-
-    balanced_accuracy: float
-    false_negative_rate: float
-    false_positive_rate: float
+    balanced_accuracy: float  # mean of the shares of fails and of passes that are judged rightly
+    false_negative_rate: float  # share of the fails that are missed
+    false_positive_rate: float  # share of the passes that raise a false alarm
+    #: precision, recall, f1, accuracy: precision is 0 where nothing is judged to fail.
     precision: float
     recall: float
     f1: float
     accuracy: float
+    #: Of the ranking by probability; None for those that have none, such as rules.
     average_precision: float | None
 
 
@@ -187,11 +175,6 @@ def entries(verdicts: pd.DataFrame, split: str) -> dict[str, Any]:
     """Summarise all entries of oof.parquet in one split."""
     rows = verdicts[verdicts["split"] == split]
     return {str(entry): summary(own) for entry, own in rows.groupby("entry", sort=True)}
-
-
-def best_model(summaries: dict[str, Any]) -> str:
-    """Return the model that is `ranked` first."""
-    return ranked(summaries)[0]
 
 
 def ranked(summaries: dict[str, Any]) -> list[str]:

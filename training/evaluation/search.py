@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from itertools import count, takewhile
 from pathlib import Path
@@ -31,18 +31,10 @@ NUMBER = "number"
 
 @dataclass(frozen=True)
 class TrialLog:
-    """The trials of one search.
+    """The trials of one search."""
 
-    Attributes
-    ----------
-    file : Path
-        Its last four parts are the study's name in a database.
-    storage : str or None
-        The address of the database; without one they are kept in the file.
-    """
-
-    file: Path
-    storage: str | None = None
+    file: Path  # its last four parts are the study's name in a database
+    storage: str | None = None  # the address of the database; without one they are kept in the file
 
     @property
     def name(self) -> str:
@@ -50,7 +42,7 @@ class TrialLog:
         return "/".join(self.file.with_suffix("").parts[-4:])
 
     @contextmanager
-    def opened(self, direction: Direction) -> Iterator[KeptTrials]:
+    def opened(self, direction: Direction) -> Iterator[Study]:
         """Open it, or begin it; a file that was cut off in the middle of a line is begun anew.
 
         Raises
@@ -60,7 +52,7 @@ class TrialLog:
         """
         if self.storage is not None:
             with _database(self.storage) as storage:
-                yield KeptTrials(_study(storage, self.name, direction))
+                yield _study(storage, self.name, direction)
             return
         self.file.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -68,31 +60,21 @@ class TrialLog:
         except (ValueError, KeyError):
             self.file.unlink()
             study = _study(_file(self.file), "search", direction)
-        yield KeptTrials(study)
+        yield study
 
 
-@dataclass(frozen=True)
-class KeptTrials:
-    """An open log of trials."""
+def _finished(study: Study) -> list[FrozenTrial]:
+    """Return the trials from the first one to the last before one is missing.
 
-    study: Study
+    A trial is there twice if two processes ran the search, one of which was believed to be dead.
+    """
+    from optuna.trial import TrialState
 
-    def finished(self) -> list[FrozenTrial]:
-        """Return the trials from the first one to the last before one is missing.
-
-        One stands there twice if two processes ran the search, one of which was believed to be dead.
-        """
-        from optuna.trial import TrialState
-
-        ended = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
-        found: dict[int, FrozenTrial] = {}
-        for trial in self.study.get_trials(states=ended):
-            found.setdefault(trial.user_attrs[NUMBER], trial)
-        return [found[number] for number in takewhile(found.__contains__, count())]
-
-    def add(self, trial: FrozenTrial) -> None:
-        """Keep a finished trial, which has its `NUMBER`."""
-        self.study.add_trial(trial)
+    ended = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
+    found: dict[int, FrozenTrial] = {}
+    for trial in study.get_trials(states=ended):
+        found.setdefault(trial.user_attrs[NUMBER], trial)
+    return [found[number] for number in takewhile(found.__contains__, count())]
 
 
 def begin(storage: str | None) -> None:
@@ -150,18 +132,10 @@ def _database(storage: str) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class Tuned:
-    """What a search chose.
+    """What a search chose."""
 
-    Attributes
-    ----------
-    params : dict
-        As the model's space has them.
-    score : float
-        The best trial's value.
-    """
-
-    params: dict[str, Any]
-    score: float
+    params: dict[str, Any]  # as the model's space has them
+    score: float  # the best trial's value
 
 
 T = TypeVar("T", bound=Tuned)
@@ -169,42 +143,28 @@ T = TypeVar("T", bound=Tuned)
 
 @dataclass(frozen=True)
 class TrialRow:
-    """One trial of a search, as trials.parquet holds it.
-
-    Attributes
-    ----------
-    state : {"complete", "pruned", "fail"}
-    value : float or None
-        None unless it is complete.
-    params : str
-        As JSON.
-    reported : str
-        What it was worth after each step, as a list in JSON: all that is known of one that was pruned.
-    """
+    """One trial of a search, as trials.parquet holds it."""
 
     part: str
     model: str
     trial: int
     state: str
-    value: float | None
-    params: str
+    value: float | None  # None unless it is complete
+    params: str  # as JSON
+    #: What it was worth after each step, as a list in JSON: all that is known of one that was pruned.
     reported: str = "[]"
 
 
 @dataclass(frozen=True)
 class Found(Generic[T]):
-    """The outcome of the search for a model in a part.
-
-    Attributes
-    ----------
-    held : ndarray of shape (n_training_rows,) or None
-        What inner folds' models said of the training rows that they had not seen.
-    """
+    """The outcome of the search for a model in a part."""
 
     part: str
     model: str
     tuned: T
     trials: list[TrialRow]
+    #: Shape (n_training_rows,) or None: What inner folds' models said of the training rows that they had not
+    #: seen.
     held: NDArray[np.float64] | None = field(default=None, compare=False)
 
 
@@ -259,42 +219,29 @@ def require_known(models: Iterable[str], known: Iterable[str], place: str) -> No
 
 @dataclass(frozen=True)
 class Search:
-    """How to search.
-
-    Attributes
-    ----------
-    first : sequence of mapping
-        Parameters that the first trials try.
-    sampler : callable
-        Returns who suggests the parameters of the trial of that number.
-    pruner : BasePruner or None
-        Optuna's default if None.
-    log : TrialLog or None
-        Where finished trials are kept, so that an interrupted search goes on; in memory if None.
-    """
+    """How to search."""
 
     direction: Direction
     trials: int
-    first: Sequence[Mapping[str, Any]]
-    sampler: Callable[[int], BaseSampler]
-    pruner: BasePruner | None = None
+    first: Sequence[Mapping[str, Any]]  # parameters that the first trials try
+    sampler: Callable[[int], BaseSampler]  # returns who suggests the parameters of the trial of that number
+    pruner: BasePruner | None = None  # optuna's default if None
+    #: Where finished trials are kept, so that an interrupted search goes on; in memory if None.
     log: TrialLog | None = None
 
     def run(self, value: Callable[[Trial], float | None]) -> Study:
         """Run or finish the search; `value` says what a trial is worth, or None if it is pruned."""
-        if self.log is None:
-            return self._run(value, None)
-        with self.log.opened(self.direction) as log:
+        with nullcontext() if self.log is None else self.log.opened(self.direction) as log:
             return self._run(value, log)
 
-    def _run(self, value: Callable[[Trial], float | None], log: KeptTrials | None) -> Study:
+    def _run(self, value: Callable[[Trial], float | None], log: Study | None) -> Study:
         import optuna
         from optuna.trial import TrialState
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         # the log takes each trial once it is finished: every line of it waits for the disk
         study = optuna.create_study(direction=self.direction, pruner=self.pruner)
-        done = [] if log is None else log.finished()
+        done = [] if log is None else _finished(log)
         study.add_trials(done)
         for params in self.first[len(done) :]:
             study.enqueue_trial(dict(params))
@@ -305,7 +252,7 @@ class Search:
             trial.set_user_attr(NUMBER, number)
             told = study.tell(trial, found, TrialState.PRUNED if found is None else None)
             if log is not None:
-                log.add(told)
+                log.add_trial(told)
         return study
 
 

@@ -34,22 +34,13 @@ _SAME = 1e-12
 
 @dataclass(frozen=True)
 class Promised:
-    """A share that may be wrong, and the cut that keeps it.
-
-    Attributes
-    ----------
-    cut : float or None
-        A probability; None if there are too few cases to promise that.
-    measured : float or None
-        The mean share that was wrong in rehearsals, on groups that had no say in the cut.
-    held : float or None
-        The share of the rehearsals in which at most `share` was wrong.
-    """
+    """A share that may be wrong, and the cut that keeps it."""
 
     share: FiniteFloat
-    cut: FiniteFloat | None
+    cut: FiniteFloat | None  # a probability; None if there are too few cases to promise that
+    #: The mean share that was wrong in rehearsals, on groups that had no say in the cut.
     measured: FiniteFloat | None = None
-    held: FiniteFloat | None = None
+    held: FiniteFloat | None = None  # the share of the rehearsals in which at most `share` was wrong
 
     def turned(self) -> Promised:
         """Return the same of the other probability: what lay below the cut now lies from the cut on."""
@@ -59,27 +50,16 @@ class Promised:
 
 @dataclass(frozen=True)
 class Promise:
-    """What can be promised of a model: cuts by the share that may be wrong.
+    """What can be promised of a model: cuts by the share that may be wrong."""
 
-    Attributes
-    ----------
-    confidence : float
-        With which a promise holds.
-    fails, groups : int
-        The fails that it rests on, and from how many groups they are.
-    missed : tuple of Promised
-        ``pass`` below the cut: at most that share of the fails is missed.
-    false_alarms : tuple of Promised
-        ``fail`` from the cut on: at most that share of the passes raises an alarm.
-    guarantee : str
-        What the confidence is about; older cards know no such words.
-    """
-
-    confidence: FiniteFloat
+    confidence: FiniteFloat  # with which a promise holds
+    #: fails, groups: the fails that it rests on, and from how many groups they are.
     fails: int
     groups: int
-    missed: tuple[Promised, ...]
+    missed: tuple[Promised, ...]  # ``pass`` below the cut: at most that share of the fails is missed
+    #: ``fail`` from the cut on: at most that share of the passes raises an alarm.
     false_alarms: tuple[Promised, ...]
+    #: What the confidence is about; older cards know no such words.
     guarantee: str = "learn-then-test with rehearsals on whole groups"
 
     def needed(self, share: float) -> int:
@@ -94,21 +74,12 @@ def needed(share: float, confidence: float) -> int:
 
 @dataclass(frozen=True)
 class Scored:
-    """Cases, and what models that had not seen them said.
+    """Cases, and what models that had not seen them said."""
 
-    Attributes
-    ----------
-    told : ndarray of shape (n,)
-        The calibrated probability that a case is one of those that must not lie below the cut.
-    precious : ndarray of bool, shape (n,)
-        Whether it is one.
-    groups : ndarray of shape (n,)
-        Cases of one group resemble each other.
-    """
-
+    #: Shape (n,): The calibrated probability that a case is one of those that must not lie below the cut.
     told: Floats
-    precious: NDArray[np.bool_]
-    groups: NDArray[np.str_]
+    precious: NDArray[np.bool_]  # shape (n,): Whether it is one
+    groups: NDArray[np.str_]  # shape (n,): Cases of one group resemble each other
 
     def rising(self) -> Scored:
         """Return the same in the order of the probabilities."""
@@ -250,18 +221,10 @@ class VerdictCosts:
 
 @dataclass(frozen=True)
 class Usual:
-    """What was said of usual cases.
+    """What was said of usual cases."""
 
-    Attributes
-    ----------
-    told : ndarray of shape (n_cases,)
-        Calibrated probabilities; 0 where nobody is to look.
-    groups : ndarray of shape (n_cases,)
-        Cases of one group resemble each other.
-    """
-
-    told: Floats
-    groups: NDArray[np.str_]
+    told: Floats  # shape (n_cases,): Calibrated probabilities; 0 where nobody is to look
+    groups: NDArray[np.str_]  # shape (n_cases,): Cases of one group resemble each other
 
     def price(self, saved: Floats, share: float, confidence: float) -> float:
         """Return the lowest price of a look at which at most that share of the next cases is worth it.
@@ -293,42 +256,24 @@ class Usual:
 
 @dataclass(frozen=True)
 class Limits:
-    """What holds for looks, whatever they are worth.
+    """What holds for looks, whatever they are worth."""
 
-    Attributes
-    ----------
-    confidence : float
-        That no more are sent than may be; 0.5: as many, in the mean.
-    cheapest : float
-        The lowest price of a look, in false alarms.
-    high : float or None
-        Where ``fail`` begins; above 1: nothing fails. None: where looks do not pay.
-    """
-
-    confidence: float = 0.5
-    cheapest: float = CHEAPEST
-    high: float | None = None
+    confidence: float = 0.5  # that no more are sent than may be; 0.5: as many, in the mean
+    cheapest: float = CHEAPEST  # the lowest price of a look, in false alarms
+    high: float | None = None  # where ``fail`` begins; above 1: nothing fails. None: where looks do not pay.
 
 
 @dataclass(frozen=True)
 class Wish:
-    """Where ``unsure`` and ``fail`` are to begin.
+    """Where ``unsure`` and ``fail`` are to begin."""
 
-    Attributes
-    ----------
-    missed, false_alarms : float or None
-        The share of the fails that may be missed, and of the passes that may raise an alarm; None: the
-        threshold decides.
-    looks : float or None
-        The share of the cases that may be ``unsure`` at most, in place of `missed`; see `looking`.
-    costs : VerdictCosts or None
-        In place of all three.
-    """
-
+    #: missed, false_alarms: the share of the fails that may be missed, and of the passes that may raise an
+    #: alarm; None: the threshold decides.
     missed: FiniteFloat | None = None
     false_alarms: FiniteFloat | None = None
+    #: The share of the cases that may be ``unsure`` at most, in place of `missed`; see `looking`.
     looks: FiniteFloat | None = None
-    costs: VerdictCosts | None = None
+    costs: VerdictCosts | None = None  # in place of all three
 
     @property
     def beneath(self) -> bool:

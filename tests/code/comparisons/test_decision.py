@@ -20,7 +20,7 @@ from tests.code.comparisons.test_judging import asked, rows, served  # noqa: F40
 from tests.families import feature_table, small_family
 from training.comparisons.decision import below_floor, decided, read_changes, write_held
 from training.comparisons.evaluate import out_of_fold
-from training.comparisons.examples import FeatureTable, parts
+from training.comparisons.family import FeatureTable, parts
 from training.comparisons.stored import Card, TrainedModel
 from training.comparisons.tune import Classified
 from training.estimators.catalogue import CATALOGUE, answering, pipeline

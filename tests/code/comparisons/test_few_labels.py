@@ -8,7 +8,7 @@ from data.comparisons.tables import ComparisonTables
 from serving.cli import run
 from tests.code.comparisons.test_judging import asked, rows
 from tests.families import COLUMNS, feature_table, small_family
-from training.comparisons.examples import Examples, FeatureTable
+from training.comparisons.family import Examples, FeatureTable
 from training.comparisons.label_review import (
     ONE_AT_RANDOM,
     UNLABELLED,

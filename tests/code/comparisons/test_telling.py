@@ -26,7 +26,7 @@ from serving.comparisons.explain.sentences import Facts, Past, direction, senten
 from serving.comparisons.judge import judged
 from serving.comparisons.schemas import JudgeAnswer
 from serving.models import ModelRef, Served
-from training.comparisons.examples import FeatureTable
+from training.comparisons.family import FeatureTable
 from training.comparisons.stored import Card, ReadyModel, TrainedModel
 from training.comparisons.train import MOST, remember
 

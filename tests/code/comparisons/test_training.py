@@ -8,7 +8,7 @@ import pytest
 from data.comparisons.params import Evaluate
 from data.errors import InputError
 from tests.families import feature_table, interrupted, params, small_family
-from training.comparisons.examples import Examples, FeatureTable, grouped, parts
+from training.comparisons.family import Examples, FeatureTable, grouped, parts
 from training.comparisons.stored import Card, TrainedModel
 from training.comparisons.tune import SearchTask, log_of, search, tasks_of
 from training.estimators.catalogue import (
@@ -25,7 +25,7 @@ from training.estimators.catalogue import (
     suggested,
 )
 from training.evaluation.figures import opponents
-from training.evaluation.metrics import best_model, precision_by_recall, scores, summary
+from training.evaluation.metrics import precision_by_recall, ranked, scores, summary
 from training.evaluation.paired_bootstrap import paired_difference
 from training.evaluation.search import TrialLog
 from training.evaluation.thresholds import best_cut
@@ -213,7 +213,7 @@ def test_models_that_are_equally_accurate_are_told_apart_by_the_mean_average_pre
     worse = [(status, probability, 0) for status, probability, _ in TWO_SCALES]
     both = {"a": summary(judged_in_folds(worse)), "b": summary(judged_in_folds(TWO_SCALES))}
     assert both["a"]["balanced_accuracy"]["pooled"] == both["b"]["balanced_accuracy"]["pooled"]
-    assert best_model(both) == "b"
+    assert ranked(both)[0] == "b"
 
 
 def test_the_printed_table_says_that_average_precision_is_the_mean_over_folds():

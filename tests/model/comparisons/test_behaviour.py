@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tests.families import COLUMNS, feature_table
-from training.comparisons.examples import Examples
+from training.comparisons.family import Examples
 from training.estimators.catalogue import CATALOGUE, fail_probability, pipeline
 from training.evaluation.thresholds import best_cut
 

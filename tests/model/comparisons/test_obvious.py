@@ -13,7 +13,7 @@ from data.comparisons.stages import validate
 from features.comparisons.featurize import featurize
 from features.comparisons.vectors import DIRECTIONS, FEATURES, columns
 from training.comparisons.behavioural_checks import Case, broken, rules, sides_of, unchanged
-from training.comparisons.examples import FeatureTable
+from training.comparisons.family import FeatureTable
 from training.comparisons.promote import refused
 from training.comparisons.stored import Card, ReadyModel, TrainedModel
 from training.estimators.catalogue import CATALOGUE, answering, fail_probability, pipeline

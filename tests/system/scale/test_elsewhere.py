@@ -18,7 +18,7 @@ from tests.families import interrupted, small_family
 from tests.ports import free_port
 from tests.postgres import Postgres
 from training.comparisons.evaluate import evaluate
-from training.comparisons.examples import FeatureTable
+from training.comparisons.family import FeatureTable
 from training.comparisons.promote import promote
 from training.comparisons.train import train
 from training.comparisons.tune import search, tasks_of, tune

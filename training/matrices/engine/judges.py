@@ -15,7 +15,6 @@ from data.matrices.tables import SIDES
 from features.matrices.forms import Rows
 from features.matrices.projection import Projection
 from training.estimators.catalogue import ClassWeights, Model, Params
-from training.estimators.growing import grown
 from training.evaluation.thresholds import Promised, Scored, kept
 from training.matrices.engine.models import log_odds
 
@@ -179,7 +178,7 @@ def fitted(model: Model, params: Params, x: Floats, y: NDArray[np.int64], seed: 
     with warnings.catch_warnings():
         # weights that are not quite there judge as well
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return grown(model.build(own, seed, weights), x[rows], y[rows])
+        return model.build(own, seed, weights).fit(x[rows], y[rows])
 
 
 def resampled(y: NDArray[np.int64], sampler: str, rate: float, seed: int) -> Whole:

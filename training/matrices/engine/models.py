@@ -22,7 +22,6 @@ from training.estimators.catalogue import (
     mapping,
     support_vectors,
 )
-from training.estimators.growing import abnormal_share
 
 Floats = NDArray[np.float64]
 
@@ -160,9 +159,7 @@ def log_odds(fitted: Any, x: Floats) -> Floats:
         # the probabilities of naive Bayes are 0 and 1 far too soon
         of_classes = fitted.predict_log_proba(x)
         return np.asarray(of_classes[:, 1] - of_classes[:, 0])
-    forest = hasattr(fitted, "estimators_")
-    found = abnormal_share(fitted, x) if forest else fitted.predict_proba(x)[:, 1].astype(np.float64)
-    return _logits(found)
+    return _logits(fitted.predict_proba(x)[:, 1].astype(np.float64))
 
 
 def _logits(shares: Floats) -> Floats:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from training.matrices.engine.engine import FittedEngine
     from training.matrices.engine.judges import Alarms
     from training.matrices.engine.validity_tree import ValidityTree
-    from training.evaluation.risk_guarantee import Promised
 
 
 @dataclass(frozen=True)
