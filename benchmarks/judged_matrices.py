@@ -134,7 +134,6 @@ def _speed(examples: MatrixExamples, before: float) -> Table:
     rows = [row for model in MODELS for row in _times(model, examples)]
     return Table(
         "How long verdicts on matrices take",
-        "python -m benchmarks.judged_matrices",
         {"model": "", "what": "", "a pair, ms": ".2f", "times the first": ".4f"},
         rows,
         [
@@ -213,7 +212,6 @@ def _falls(examples: MatrixExamples) -> Table:
     rows = [row for model in MODELS for row in _fallen(model, folds)]
     return Table(
         "What is left of verdicts without their drivers",
-        "python -m benchmarks.judged_matrices",
         {
             "model": "", "drivers": "", "fails": "d", **{f"fall without {n}": ".2f" for n in STEPS},
             f"pass without {NAMED}": ".0%",

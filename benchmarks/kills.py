@@ -29,7 +29,7 @@ import yaml
 from benchmarks.table import SEED, Table, figures_of, machine, repro, require_programs
 from data.families import FAMILIES
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 #: By family and verb, what differs from the shipped params.yaml.
 KNOBS: dict[str, dict[str, Any]] = {
     "comparisons": {
@@ -250,7 +250,6 @@ def _published(found: list[Killed], seconds: float, families: Sequence[str]) -> 
     rows = [_row(_TOLD[kind], [one for one in found if one.kind == kind]) for kind in KINDS]
     Table(
         "dvc repro, killed",
-        f"python -m benchmarks.kills {len(found)} {' '.join(families)}",
         {"killed with SIGKILL": "", **dict.fromkeys(_COUNTS, "d")},
         [*rows, _row("all", found)],
         [machine(), suite, f"Moments are drawn with the random seed {SEED}: {moments}.", next_run, half],

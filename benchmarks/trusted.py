@@ -135,7 +135,6 @@ def main() -> None:
     rows = told.groupby(["data", "what"], sort=False)[["trusted", "right"]].agg(["size", "mean"])
     Table(
         "Rankings that are trusted",
-        "python -m benchmarks.trusted",
         {
             "fingerprints": "",
             "the application": "",
