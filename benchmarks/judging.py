@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -16,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.table import Table, best, busy, load
+from benchmarks.table import PERFJUDGE, Table, best, busy, load
 from data.comparisons.posted import NamedSides, read
 from data.comparisons.sides import Sides
 from data.comparisons.tables import COMPARISON_DTYPES, RESULT_DTYPES, ComparisonTables
@@ -133,14 +132,13 @@ def _bodies(builds: int) -> list[bytes]:
 
 def cold_rows() -> Iterator[tuple[object, ...]]:
     """Measure commands in processes of their own."""
-    program = str(Path(sys.executable).with_name("perfjudge"))
     with tempfile.TemporaryDirectory() as temporary:
         model, request = trained("random-forest", Path(temporary)), Path(temporary) / "request.json"
         request.write_text(json.dumps({"comparisons": [_asked(row) for row in range(COLD)]}))
         judging = ["judge", str(request), "--model", str(model), "--json"]
         commands = {"--help": ["--help"], f"judge on {COLD} comparisons": judging}
         for told, arguments in commands.items():
-            run = partial(subprocess.run, [program, *arguments], check=True, stdout=subprocess.DEVNULL)
+            run = partial(subprocess.run, [PERFJUDGE, *arguments], check=True, stdout=subprocess.DEVNULL)
             yield f"perfjudge {told}, cold", f"{best(run, 2):.2f} s"
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 import yaml
 
 from benchmarks.kills import keep
-from tests.imports import ROOT
+from tests.imports import ROOMS, ROOT
 from tests.ports import free_port
 
 #: Searches, folds and models that are few; all else is as shipped.
@@ -82,7 +82,12 @@ def fill(root):
     for name in filter(None, listed.stdout.split("\0")):
         if (ROOT / name).is_file():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, root / name)
+            shutil.copy2(ROOT / name, root / name)
+    for room in ROOMS:
+        # copies of the clone keep the times of its files, and so what is compiled here
+        for compiled in (ROOT / room).rglob("__pycache__"):
+            temporary = shutil.ignore_patterns("*.pyc.*")
+            shutil.copytree(compiled, root / compiled.relative_to(ROOT), ignore=temporary)
     knobs = yaml.safe_load((root / "params.yaml").read_text())
     for family, sections in KNOBS.items():
         for section, own in sections.items():
