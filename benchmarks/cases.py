@@ -239,7 +239,6 @@ def main() -> None:
         (number, names[row], data.frame["status"].iloc[row], said[row], -data.change[row], *seen(names[row]))
         for number, row in enumerate(shown, 1)
     ]
-    command = "python -m benchmarks.cases --path ../shared/data/sap-hana"
     summary = [figures(f"{model}{SETS[seen]}", examples.y, told) for (model, seen), told in judged.items()]
     fair = np.array([seen(name)[0] != "no" for name in names])
     without = [one.of(fair) for one in best]
@@ -252,7 +251,6 @@ def main() -> None:
         [
             Table(
                 "sap-hana: folds of whole operations, over five seeds",
-                command,
                 dict.fromkeys(HEADINGS, ""),
                 summary,
                 [
@@ -266,7 +264,6 @@ def main() -> None:
             ),
             Table(
                 f"Where {MODELS[0]} is wrong: missed fails, then the surest false alarms",
-                command,
                 {"": "d", "comparison": "", "label": "", "probability": ".2f", "worse by": ".1%"}
                 | {"justified online": "", "what the picture shows": ""},
                 rows,

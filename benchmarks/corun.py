@@ -67,7 +67,6 @@ def main() -> None:
     single = best_of(partial(ImpactArrays.of(contention.model).logs, x), 50)
     Table(
         "Speed of models of impact",
-        "uv run python -m benchmarks.corun",
         {"model": "", f"fit to {len(rows)} instances, s": ".2f", "one co-run, ms": ".2f"},
         [(name, *times) for name, _, *times in found],
         [

@@ -168,7 +168,7 @@ def main() -> None:
             if not change:
                 builds.append([*_told(given), *whole])
     columns = {**_GIVEN, **dict.fromkeys(JUDGES, ".1%")}
-    tabled = partial(Table, command="python -m benchmarks.drift", columns=columns)
+    tabled = partial(Table, columns=columns)
     told = notes(served, options.seed)
     tables = [
         tabled("Comparisons of a build with itself that are called regressions", rows=rows[0.0], notes=told),

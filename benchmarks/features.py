@@ -50,7 +50,6 @@ def main(comparisons: int = 100_000, rounds: int = 9) -> None:
     sizes = f"{len(THREADS)} configurations x {REPETITIONS} + {REPETITIONS} samples"
     Table(
         f"Features of {comparisons:,} synthetic comparisons",
-        "uv run python -m benchmarks.features",
         COLUMNS,
         [(way, width, took, took / comparisons * 1e6, times) for way, width, took, times in rows],
         [

@@ -54,8 +54,8 @@ class Way(NamedTuple):
 WAYS = tuple(Way(*pair) for pair in product(("random", "these first"), ("nothing", "champion")))
 
 
-def ways(shipped: Examples | None) -> tuple[Way, ...]:
-    return WAYS if shipped is not None else tuple(way for way in WAYS if way.start == "nothing")
+def ways(*, champion: bool) -> tuple[Way, ...]:
+    return tuple(way for way in WAYS if champion or way.start == "nothing")
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def curves(trial: Trial) -> pd.DataFrame:
     if trial.shipped is not None:
         champion = learned(Learnable(trial.shipped), trial.seed)
         rows = [_scored(trial, Way("none", "champion"), np.zeros(0, np.int64), champion)]
-    for way in ways(trial.shipped):
+    for way in ways(champion=trial.shipped is not None):
         start = trial.shipped if way.start == "champion" else None
         labelled = _order(trial, way, champion)
         rows += [_learned(trial, way, labelled[:count], start) for count in SIZES]
@@ -142,7 +142,6 @@ def _scored(trial: Trial, way: Way, chosen: Ints, model: FewModel | None) -> dic
 SHARED = Path(os.environ.get("PERFJUDGE_SHARED", "../shared/data"))
 SHIPPED = Path("data/raw/measured")
 SEEDS = (SEED, SEED + 2, SEED + 4)
-COMMAND = "python -m benchmarks.few_labels"
 PICTURE = Path("docs/images/few-labels.png")
 ORDERS = ("random", "these first")
 MEASURES = {"balanced_accuracy": "balanced accuracy", "average_precision": "average precision"}
@@ -160,7 +159,7 @@ class DataSet:
 
     @property
     def ways(self) -> tuple[Way, ...]:
-        return tuple(way for way in WAYS if self.shipped or way.start == "nothing")
+        return ways(champion=self.shipped > 0)
 
     @property
     def champion(self) -> pd.DataFrame | None:
@@ -184,14 +183,7 @@ def by_seed(found: pd.DataFrame) -> pd.DataFrame:
     sums = ["missed", "alarms", "test_fails", "test_passes"]
     folds = found.groupby(["order", "start", "size", "seed"], sort=False)
     pooled = folds[sums].sum().join(folds[["fails", "average_precision"]].mean())
-    wrong = pooled["missed"] / pooled["test_fails"] + pooled["alarms"] / pooled["test_passes"]
-    return pooled.assign(balanced_accuracy=1 - wrong / 2).sort_index()
-
-
-def sized(found: pd.DataFrame) -> pd.DataFrame:
-    """Name all labels alike, however many a fold has."""
-    size = found["labels"].astype("str").where(~found["all"], "all")
-    return found.assign(size=size)
+    return pooled.assign(balanced_accuracy=_balanced(pooled)).sort_index()
 
 
 def table_of(measure: str, one: DataSet, notes: list[str]) -> Table:
@@ -209,7 +201,7 @@ def table_of(measure: str, one: DataSet, notes: list[str]) -> Table:
     if one.champion is not None:
         champion = _told(one.champion[measure])
         rows.insert(0, ["0", 0.0, 0.0, "", champion, "", champion])
-    return Table(f"{MEASURES[measure].capitalize()} by labels: {one.name}", COMMAND, heads, rows, notes)
+    return Table(f"{MEASURES[measure].capitalize()} by labels: {one.name}", heads, rows, notes)
 
 
 def named(way: Way) -> str:
@@ -314,7 +306,9 @@ def notes(one: DataSet) -> list[str]:
 
 def measured(name: str, table: pd.DataFrame, shipped: Examples | None) -> DataSet:
     suspicion = -np.nan_to_num(table["rank_z_min"].to_numpy(np.float64))
-    found = sized(pd.concat([curves(one) for one in trials(examples_of(table), suspicion, shipped, SEEDS)]))
+    found = pd.concat([curves(one) for one in trials(examples_of(table), suspicion, shipped, SEEDS)])
+    # all labels are named alike, however many a fold has
+    found = found.assign(size=found["labels"].astype("str").where(~found["all"], "all"))
     return DataSet(name, table, found, by_seed(found), 0 if shipped is None else len(shipped.y))
 
 

@@ -195,7 +195,6 @@ def _resident() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
 
 
-COMMAND = "uv run python -m benchmarks.growth"
 TIMES = (1, 10, 100)
 
 
@@ -242,7 +241,7 @@ def main() -> None:
     columns |= {f"{times}x, s": ".2f" for times in TIMES} | {"exponent": ".2f"}
     columns |= {f"{times}x, MiB": ".0f" for times in TIMES} | {"of it data, MiB": ".0f"}
     rows = [row(name, [found[name, times] for times in TIMES]) for name in names]
-    whole = Table("Training, as its data grows", COMMAND, columns, rows, [*NOTES, busy(before)])
+    whole = Table("Training, as its data grows", columns, rows, [*NOTES, busy(before)])
     if names == list(LESSONS):
         whole.publish("growth")
     else:

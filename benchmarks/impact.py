@@ -87,7 +87,6 @@ def main() -> None:
     rows += rows_of("pitot", engines, ("pairs", "tasks", "machines"), PITOT_MODELS, 20261121)
     Table(
         "Impact of unseen co-runs",
-        "uv run python -m benchmarks.impact ../shared/data",
         COLUMNS,
         rows,
         [

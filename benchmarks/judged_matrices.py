@@ -6,7 +6,6 @@ Run it with ``python -m benchmarks.judged_matrices``; it writes ``docs/results/j
 from __future__ import annotations
 
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -17,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn import config_context
 
-from benchmarks.table import SEED, Table, best, busy, load, publish
+from benchmarks.table import PERFJUDGE, SEED, Table, best, busy, load, publish
 from data.matrices.tables import MatrixTables
 from data.matrices.validity import decide
 from features.matrices.forms import Removal
@@ -43,9 +42,8 @@ def ours(removal: Removal, odds_of: Odds, n: int) -> Whole:
     return np.concatenate([found.metric for _, found in drivers(removal, odds_of, n)])
 
 
-def largest(removal: Removal, odds_of: Odds, n: int) -> Whole:
+def largest(removal: Removal, _: Odds, n: int) -> Whole:
     """Name the largest differences in units of noise, whatever the engine makes of them."""
-    del odds_of
     return np.argsort(-removal.sizes, axis=1, kind="stable")[:, :n]
 
 
@@ -64,9 +62,7 @@ def _ends_of(removal: Removal, odds_of: Odds, pair: int) -> Whole:
     return tried[np.argsort(-np.round(alone - without, 9), kind="stable")]
 
 
-def chance(removal: Removal, odds_of: Odds, n: int) -> Whole:
-    """Name metrics at random."""
-    del odds_of
+def chance(removal: Removal, _: Odds, n: int) -> Whole:
     every = np.tile(np.arange(removal.sizes.shape[1]), (len(removal.sizes), 1))
     return np.random.default_rng(SEED).permuted(every, axis=1)[:, :n]
 
@@ -132,7 +128,6 @@ def _speed(examples: MatrixExamples, before: float) -> Table:
     rows = [row for model in MODELS for row in _times(model, examples)]
     return Table(
         "How long verdicts on matrices take",
-        "python -m benchmarks.judged_matrices",
         {"model": "", "what": "", "a pair, ms": ".2f", "times the first": ".4f"},
         rows,
         [
@@ -158,12 +153,14 @@ def _times(model: str, examples: MatrixExamples) -> Iterator[tuple[object, ...]]
     first = best(lambda: [through_tables(engine.engine, one) for one in sound], 2) / FEW
     batch = asked.of_runs(asked.standing.pair < BATCH)
     pairs = len(batch.standing.names)
+
+    def answered() -> object:
+        return [answer_matrices(body, served) for body in bodies]
+
     told = {
         "drivers through tables": first,
         "one alone": best(lambda: [judge(_anew(one), served) for one in singles], 2) / SINGLY,
-        "one alone, from JSON to JSON": best(
-            lambda: [answer_matrices(body, served) for body in bodies], 2
-        ) / SINGLY,
+        "one alone, from JSON to JSON": best(answered, 2) / SINGLY,
         f"of {pairs} at once": best(lambda: judge(_anew(batch), served), 2) / pairs,
         f"perfjudge judge, of {len(names)} from cold": best(partial(_command, engine), 2) / len(names),
     }  # fmt: skip
@@ -187,22 +184,15 @@ def _body(one: MatrixTables) -> str:
         columns = {name: values[name].tolist() for name in values if values[name].notna().all()}
         sides[side] = Matrix(version=own["version"].iloc[0], metrics=columns)
     first = runs.iloc[0]
-    pair = Pair(
-        pair_id=first["pair_id"],
-        workload=first["workload"],
-        group=first["group"],
-        machine="m",
-        baseline=sides["baseline"],
-        target=sides["target"],
-    )
+    named = {name: first[name] for name in ("pair_id", "workload", "group")}
+    pair = Pair(**named, machine="m", baseline=sides["baseline"], target=sides["target"])
     return MatricesRequest(pairs=[pair]).model_dump_json(exclude_none=True)
 
 
 def _command(engine: TrainedEngine) -> None:
-    program = str(Path(sys.executable).with_name("perfjudge"))
     with tempfile.TemporaryDirectory() as temporary:
         engine.write(Path(temporary))
-        command = [program, "judge", str(SHIPPED), "--model", temporary, "--json"]
+        command = [str(PERFJUDGE), "judge", str(SHIPPED), "--model", temporary, "--json"]
         subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
 
 
@@ -211,7 +201,6 @@ def _falls(examples: MatrixExamples) -> Table:
     rows = [row for model in MODELS for row in _fallen(model, folds)]
     return Table(
         "What is left of verdicts without their drivers",
-        "python -m benchmarks.judged_matrices",
         {
             "model": "", "drivers": "", "fails": "d", **{f"fall without {n}": ".2f" for n in STEPS},
             f"pass without {NAMED}": ".0%",

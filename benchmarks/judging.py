@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -18,12 +17,15 @@ import pandas as pd
 
 from benchmarks.table import Table, best, busy, load
 from data.comparisons.request import named_sides, read_request
+from benchmarks.table import PERFJUDGE, Table, best, busy, load
+from data.comparisons.sides import NamedSides
+from data.comparisons.posted import read
 from data.comparisons.sides import Sides
 from data.comparisons.tables import COMPARISON_DTYPES, RESULT_DTYPES, ComparisonTables
 from data.tables.specs import typed
 from features.comparisons.vectors import FEATURES, vectors
 from serving.comparisons.body import answer_json
-from serving.comparisons.judge import Judgement, Verdict, judge, judged
+from serving.comparisons.judge import Judgement, judge, judged
 from serving.comparisons.model import Judge
 from serving.models import ModelRef, Served
 from training.comparisons.family import FeatureTable
@@ -95,60 +97,36 @@ def verdict_rows(directory: Path) -> Iterator[tuple[object, ...]]:
     bodies = {"": _bodies(0), f", {BUILDS} earlier builds": _bodies(BUILDS)}
     for name in MODELS:
         served = Served(ReadyModel.read(trained(name, directory)), ModelRef(name, "1", "benchmark"))
+        explain_all = partial(_explain, flips=True)
         many: dict[str, Callable[[], object]] = {
             "judged": partial(judge, tables, served),
-            "told": partial(_told, tables, served),
-            "told, and what would flip it": partial(_flipped, tables, served),
+            "told": lambda: _explain(judge(tables, served)),  # noqa: B023 - called at once
+            "told, and what would flip it": lambda: explain_all(judge(tables, served)),  # noqa: B023
         }
         for what, run in many.items():
-            yield f"{name}: {what}, of {VERDICTS:,}", _micro(best(run, 2) / VERDICTS)
+            yield f"{name}: {what}, of {VERDICTS:,}", f"{best(run, 2) / VERDICTS * 1e6:.1f} us"
+        answers: dict[str, Callable[[bytes], object]] = {
+            "judged": partial(_judged, served),
+            "told": lambda body: _explain(_judged(served, body)),  # noqa: B023
+            "told, and what would flip it": lambda body: explain_all(_judged(served, body)),  # noqa: B023
+            "from JSON to JSON": lambda body: answer_json(body, served),  # noqa: B023
+        }
         for past, asked in bodies.items():
-            for what, answer in {
-                "judged": _judged,
-                "told": _sentences,
-                "told, and what would flip it": _all,
-                "from JSON to JSON": answer_json,
-            }.items():
-                alone = best(partial(_each, answer, asked, served), 2) / SINGLY
-                yield f"{name}: one alone{past}, {what}", _micro(alone)
+            for what, answer in answers.items():
+                alone = best(lambda: [answer(body) for body in asked], 2) / SINGLY  # noqa: B023
+                yield f"{name}: one alone{past}, {what}", f"{alone * 1e6:.1f} us"
 
 
-def _micro(seconds: float) -> str:
-    return f"{seconds * 1e6:.1f} us"
+def _explain(judgement: Judgement, *, flips: bool = False) -> None:
+    """Make everything that is said of each verdict, with or without the changes that would flip it."""
+    for one in judgement.told():
+        _ = one.reasons, one.words, one.examples, one.unlike, one.flip if flips else None
 
 
-def _told(tables: ComparisonTables, served: Judge) -> None:
-    """Judge, and make everything that is said of each but what would flip it."""
-    for one in judge(tables, served).told():
-        _said(one)
-
-
-def _said(one: Verdict) -> object:
-    return one.reasons, one.words, one.examples, one.unlike
-
-
-def _flipped(tables: ComparisonTables, served: Judge) -> None:
-    for one in judge(tables, served).told():
-        _ = _said(one), one.flip
-
-
-def _all(body: bytes, served: Judge) -> list[object]:
-    return [(_said(one), one.flip) for one in _judged(body, served).told()]
-
-
-def _each(answer: Callable[[bytes, Judge], object], bodies: Sequence[bytes], served: Judge) -> None:
-    for body in bodies:
-        answer(body, served)
-
-
-def _judged(body: bytes, served: Judge) -> Judgement:
-    request = read_request(body)
+def _judged(served: Judge, body: bytes) -> Judgement:
+    request = read(body)
     assert request is not None, "the request is right"
     return judged(named_sides(request.comparisons), served)
-
-
-def _sentences(body: bytes, served: Judge) -> list[object]:
-    return [_said(one) for one in _judged(body, served).told()]
 
 
 def _bodies(builds: int) -> list[bytes]:
@@ -157,14 +135,13 @@ def _bodies(builds: int) -> list[bytes]:
 
 def cold_rows() -> Iterator[tuple[object, ...]]:
     """Measure commands in processes of their own."""
-    program = str(Path(sys.executable).with_name("perfjudge"))
     with tempfile.TemporaryDirectory() as temporary:
         model, request = trained("random-forest", Path(temporary)), Path(temporary) / "request.json"
         request.write_text(json.dumps({"comparisons": [_asked(row) for row in range(COLD)]}))
         judging = ["judge", str(request), "--model", str(model), "--json"]
         commands = {"--help": ["--help"], f"judge on {COLD} comparisons": judging}
         for told, arguments in commands.items():
-            run = partial(subprocess.run, [program, *arguments], check=True, stdout=subprocess.DEVNULL)
+            run = partial(subprocess.run, [PERFJUDGE, *arguments], check=True, stdout=subprocess.DEVNULL)
             yield f"perfjudge {told}, cold", f"{best(run, 2):.2f} s"
 
 
@@ -185,7 +162,6 @@ def main() -> None:
         measured = [*verdict_rows(Path(temporary)), *cold_rows()]
     Table(
         "How long verdicts take",
-        "python -m benchmarks.judging",
         {"what": "", "perfjudge": ""},
         measured,
         [

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from benchmarks.table import Table, publish
-from benchmarks.verdicts import COLUMNS, POOLED, command, read, rows_of
+from benchmarks.verdicts import COLUMNS, POOLED, read, rows_of
 from data.paths import Places
 from training.matrices.promote import CAUSES, SPLIT
 
@@ -34,7 +34,7 @@ VALIDITY = {
 }  # fmt: skip
 
 
-def judges(metrics: dict[str, Any], made_by: str) -> Table:
+def judges(metrics: dict[str, Any]) -> Table:
     """Make the table of models and opponents, of pairs, best first."""
     content, data = metrics["splits"][SPLIT], metrics["data"]
     entries = content["entries"] | {"best of the other folds": metrics["selected"]}
@@ -51,37 +51,35 @@ def judges(metrics: dict[str, Any], made_by: str) -> Table:
         f"Champion: {metrics['champion']}.",
     ]
     rows = rows_of(entries) + rows_of(served)
-    return Table(f"Verdicts on pairs, {content['scheme']}", made_by, COLUMNS, rows, notes)
+    return Table(f"Verdicts on pairs, {content['scheme']}", COLUMNS, rows, notes)
 
 
-def unknown(metrics: dict[str, Any], made_by: str) -> Iterator[Table]:
+def unknown(metrics: dict[str, Any]) -> Iterator[Table]:
     """Yield the same table of causes that were held out, where causes are known."""
     if CAUSES in metrics["splits"]:
         content = metrics["splits"][CAUSES]
         told = "What is asked has other causes, and is of other test cases, than what was learned from."
         notes = [told, POOLED, f"Champion: {metrics['champion']}."]
         title = f"Verdicts on pairs, {content['scheme']}"
-        yield Table(title, made_by, COLUMNS, rows_of(content["entries"]), notes)
+        yield Table(title, COLUMNS, rows_of(content["entries"]), notes)
 
 
-def seed_tables(tables: pd.DataFrame, made_by: str) -> Iterator[Table]:
+def seed_tables(tables: pd.DataFrame) -> Iterator[Table]:
     """Yield the paper's tables 2 and 4 to 8."""
     for number, rows in tables.groupby("table", sort=True):
         cells = [(row["row"], *_counts(row)) for _, row in rows.iterrows()]
         notes = [f"Scheme: {'; '.join(rows['scheme'].drop_duplicates())}."]
-        yield Table(
-            f"Table {number} of the analysis engine paper", made_by, {"classifier": ""} | COUNTS, cells, notes
-        )
+        yield Table(f"Table {number} of the analysis engine paper", {"classifier": ""} | COUNTS, cells, notes)
 
 
-def ablation(table: pd.DataFrame, made_by: str) -> Iterator[Table]:
+def ablation(table: pd.DataFrame) -> Iterator[Table]:
     """Yield the ablation: remedies added, left out, and groupings."""
     for part, rows in table.groupby("part", sort=True):
         cells = [(row["model"], row["remedy"], *_counts(row)) for _, row in rows.iterrows()]
-        yield Table(f"Remedies: {part}", made_by, {"model": "", "remedy": ""} | COUNTS, cells)
+        yield Table(f"Remedies: {part}", {"model": "", "remedy": ""} | COUNTS, cells)
 
 
-def curves(table: pd.DataFrame, made_by: str) -> Table:
+def curves(table: pd.DataFrame) -> Table:
     """Make the table of figures 4 to 6."""
     rows = table[["figure", "model", "grouping", "x", "balanced_accuracy", "spread"]]
     notes = [
@@ -89,7 +87,7 @@ def curves(table: pd.DataFrame, made_by: str) -> Table:
         f"{table['folds'].iloc[0]} folds of whole test cases; nothing else is tuned.",
     ]
     cells = list(rows.itertuples(index=False, name=None))
-    return Table("Figures 4 to 6 of the analysis engine paper", made_by, CURVES, cells, notes)
+    return Table("Figures 4 to 6 of the analysis engine paper", CURVES, cells, notes)
 
 
 def _counts(row: pd.Series) -> tuple[object, ...]:
@@ -105,17 +103,16 @@ def _counts(row: pd.Series) -> tuple[object, ...]:
 
 def main() -> None:
     metrics, evaluated = read("matrices"), Places("matrices").evaluated
-    made_by = command(metrics, "matrices")
     runs = [(name, *(found[figure] for figure in FIGURES)) for name, found in metrics["validity"].items()]
     tables = [
-        judges(metrics, made_by),
-        *unknown(metrics, made_by),
-        *seed_tables(pd.read_parquet(evaluated / "tables.parquet"), made_by),
-        *ablation(pd.read_parquet(evaluated / "ablation.parquet"), made_by),
-        curves(pd.read_parquet(evaluated / "curves.parquet"), made_by),
+        judges(metrics),
+        *unknown(metrics),
+        *seed_tables(pd.read_parquet(evaluated / "tables.parquet")),
+        *ablation(pd.read_parquet(evaluated / "ablation.parquet")),
+        curves(pd.read_parquet(evaluated / "curves.parquet")),
     ]
     if runs:
-        tables.append(Table("Validity of runs, held-out test cases", made_by, VALIDITY, runs))
+        tables.append(Table("Validity of runs, held-out test cases", VALIDITY, runs))
     publish(f"matrices-{Path(metrics['data']['path']).name}", tables)
 
 

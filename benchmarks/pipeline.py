@@ -43,18 +43,13 @@ def main() -> None:
         same = "the same bytes" if figures_of(first) == figures_of(second) else "DIFFER"
     Table(
         "The whole pipeline",
-        "python -m benchmarks.pipeline",
         dict.fromkeys(("what", "seconds", "wanted"), ""),
         [
             ("dvc repro from nothing", f"{fresh:.1f}", "under 420"),
             ("the main job's table is there after", f"{table:.1f}", "under 120"),
             ("dvc repro from nothing, another clone", f"{other:.1f}", "under 420"),
             ("dvc repro once more (median of 5)", f"{again:.2f}", "under 3"),
-            (
-                "all figures of the two clones",
-                same,
-                "the same bytes",
-            ),
+            ("all figures of the two clones", same, "the same bytes"),
         ],
         [machine(), "The environment is there already; installing it is not counted."],
     ).publish("pipeline")

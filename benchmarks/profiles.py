@@ -68,7 +68,6 @@ def present(asked: Sequence[str], *names: str) -> Iterator[str]:
             sys.stderr.write(f"skipped {name}: {SHARED / name} is not there\n")
 
 
-SPEED_COMMAND = "python -m benchmarks.profiles speed"
 #: The paper's regression is refitted so often, and the time multiplied.
 REFITS = 5
 #: Applications of the larger set, all of whose profiles are made.
@@ -95,7 +94,6 @@ def _by_application(before: float, found: FingerprintTable) -> None:
     medians = np.median([row[2:] for row in rows[1:]], axis=0)
     Table(
         f"A profile with {PARAMS.resamples} resamples, beside refitting the paper's regression as often",
-        SPEED_COMMAND,
         SPEED_COLUMNS,
         [*rows, (f"median of {len(rows) - 1} applications", "", *medians)],
         [
@@ -146,7 +144,6 @@ def _all_profiles(before: float, found: FingerprintTable) -> None:
     size = "up to {} x {}".format(*max(one.x.shape for one in measured))
     Table(
         "All profiles of sparecores, with trust figures",
-        SPEED_COMMAND,
         dict.fromkeys(("applications", "machines x stressors", "processes"), "")
         | {"seconds": ".0f", "wanted": "", "trusted": "d"},
         [(len(profiles), size, JOBS, seconds, "under 300", trusted)],
@@ -158,7 +155,6 @@ def profile_of(measured: Measured) -> Profile:
     return profile(measured, PARAMS, SEED)
 
 
-STABILITY_COMMAND = "python -m benchmarks.profiles stability"
 RESAMPLES = 10
 #: The paper's regression takes 40 s for one fit of a thousand servers.
 BOOSTING: dict[str, Boosting] = {"quiho": "gradient-boosting", "sparecores": "xgboost"}
@@ -185,9 +181,6 @@ def stability(asked: Sequence[str], applications: int) -> None:
         )
         Table(
             f"Overlap of the top five over resamples of the machines, {name}",
-            STABILITY_COMMAND
-            if len(tasks) == len(found.applications)
-            else f"{STABILITY_COMMAND} --applications {applications}",
             {"application": "", "machines": "", "paper's method": ".3f", "ours": ".3f"},
             [*rows, (f"mean of {len(rows)}", "", *(fmean(row[side] for row in rows) for side in (2, 3)))],
             [
@@ -228,7 +221,6 @@ def firsts(asked: Sequence[str]) -> None:
     right = sum(boosted.split(",")[0] == wanted for _, wanted, boosted, *_ in rows)
     Table(
         "The most important stressors by the quiho paper's settings, quiho",
-        "python -m benchmarks.profiles seed",
         dict.fromkeys(("application", "wanted first", "gradient boosting", "XGBoost", "ours", "trust"), ""),
         rows,
         [
@@ -276,7 +268,6 @@ def prediction(asked: Sequence[str]) -> None:
     good = int((ratios <= WANTED).sum())
     Table(
         "Median error on CPU models held out, sparecores",
-        "python -m benchmarks.profiles prediction",
         PREDICTION_COLUMNS,
         [
             (name, ours[name], forest[name], reference, ratios[name], coverage[name])
@@ -346,7 +337,6 @@ def alarms(asked: Sequence[str]) -> None:
         counted = pd.DataFrame({"way": [case.way.name for case in cases], "alarm": alarms})
         Table(
             f"Two profiles that differ significantly, {name}",
-            "python -m benchmarks.profiles alarms",
             {"what is compared": "", "pairs": "d", "significant": "d", "share": ".1%"},
             list(
                 counted.groupby("way", sort=False)["alarm"].agg(["size", "sum", "mean"]).itertuples(name=None)
@@ -462,4 +452,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    from benchmarks import profiles  # noqa: PLW0406 - other processes look for its functions there
+
+    profiles.main()

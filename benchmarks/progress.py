@@ -185,8 +185,7 @@ def main(runs: int = 8) -> None:
     for seconds in (2.0, 10.0):
         found += rows(("shipped", "whole", seconds), list(shipped(seconds, whole=True)))
     title = "The impact by progress, without training"
-    command = "uv run python -m benchmarks.progress"
-    Table(title, command, COLUMNS, found, _notes(runs)).publish("progress")
+    Table(title, COLUMNS, found, _notes(runs)).publish("progress")
 
 
 def _notes(runs: int) -> list[str]:

@@ -68,7 +68,6 @@ def main() -> None:
     families = sorted({name.partition("@")[2] for name in ran} - {""})
     Table(
         "New labels",
-        "python -m benchmarks.retraining",
         dict.fromkeys(("what", "figure", "wanted"), ""),
         [
             ("dvc repro after 50 new labels, seconds", f"{seconds:.1f}", "under 60"),

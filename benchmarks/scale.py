@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,6 @@ def learn(source: Path, work: Path, jobs: int) -> None:
     print(json.dumps(told | sizes))
 
 
-COMMAND = "uv run python -m benchmarks.scale"
 SIZES = (200_000, 2_000_000)
 #: Vectors of a file of the source; of each, some have test cases of their own.
 FILE = 20_000
@@ -102,22 +102,15 @@ def measured(vectors: int, root: Path, jobs: int) -> Measured:
 def _memory(parent: psutil.Process, process: subprocess.Popen[str]) -> Iterator[int]:
     """Yield the resident memory of a process and of those that it started, until it ends."""
     while process.poll() is None:
-        yield sum(_resident(one) for one in [parent, *_children(parent)])
+        with suppress(psutil.NoSuchProcess):
+            yield sum(_resident(one) for one in [parent, *parent.children(recursive=True)])
         time.sleep(LOOK)
 
 
-def _children(parent: psutil.Process) -> list[psutil.Process]:
-    try:
-        return list(parent.children(recursive=True))
-    except psutil.NoSuchProcess:
-        return []
-
-
 def _resident(process: psutil.Process) -> int:
-    try:
+    with suppress(psutil.NoSuchProcess):
         return int(process.memory_info().rss)
-    except psutil.NoSuchProcess:
-        return 0
+    return 0
 
 
 def table(found: list[Measured], jobs: int, before: float) -> Table:
@@ -139,7 +132,6 @@ def table(found: list[Measured], jobs: int, before: float) -> Table:
     columns = {"vectors": "", **{f"{words}, s": ".1f" for words in STEPS.values()}}
     return Table(
         f"Matrices larger than memory: {RAW} raw metrics, {GROUPS} groups",
-        COMMAND,
         columns
         | {"all, s": ".1f", "of the processor, s": ".1f", "peak, GiB": ".2f", "left on disk, GiB": ".1f"},
         rows,
@@ -175,7 +167,6 @@ def plan(small: Measured, large: Measured) -> Table:
     rows.append(("left on disk", f"{disk:,.0f} bytes", f"{disk * PLANNED / 1e12:.1f} TB", None))
     return Table(
         f"A plan for {PLANNED:,} vectors",
-        COMMAND,
         {
             "step": "",
             "of a vector more, µs": ".1f",

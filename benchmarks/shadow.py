@@ -86,7 +86,6 @@ def main() -> None:
     }  # fmt: skip
     Table(
         "A challenger in the shadow",
-        "python -m benchmarks.shadow",
         columns,
         [
             (

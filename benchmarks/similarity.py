@@ -151,7 +151,6 @@ def main(pairs: int = 10_000, features: int = 200, short_of: float = 0.01, most:
         others = [median_of(way) for way in track(ways, "Similarity logistic", transient=True)]
     Table(
         f"Similarity logistic, {pairs:,} pairs x {features} features",
-        "uv run python -m benchmarks.similarity",
         COLUMNS,
         [run.row(em, given) for run in (em, *others)],
         [

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,17 +36,18 @@ def require_programs(*programs: str) -> None:
 @dataclass(frozen=True)
 class Table:
     title: str
-    command: str
     columns: Mapping[str, str]
     rows: Sequence[Sequence[object]]
     notes: Sequence[str] = ()
 
-    def markdown(self) -> str:
-        """Return the table as a Markdown page."""
+    def markdown(self, command: str = "") -> str:
+        """Return the table as a Markdown page with the command that makes it, by default that which runs."""
         forms = self.columns.values()
         cells = [[_cell(value, form) for value, form in zip(row, forms, strict=True)] for row in self.rows]
         written = [self.columns, ["---"] * len(self.columns), *cells]
-        lines = [f"# {self.title}", "", f"    {self.command}", ""]
+        spec = sys.modules["__main__"].__spec__
+        running = f"python -m {spec.name.removesuffix('.__main__')}" if spec else " ".join(sys.argv)
+        lines = [f"# {self.title}", "", f"    {command or running}", ""]
         lines += [f"| {' | '.join(row)} |" for row in written]
         return "\n".join([*lines, "", *(f"- {note}" for note in self.notes)]).rstrip() + "\n"
 
@@ -58,11 +59,10 @@ class Table:
 def publish(name: str, tables: Sequence[Table]) -> None:
     """Print tables, and write them to docs/results/`name`.md one after the other, with their origin below.
 
-    A page of `PAGES` has the command that stands there.
+    They have the command of the page in `PAGES`, or where that lacks the page the running one.
     """
-    command = next((page.command for page in PAGES if page.name == name), None)
-    whole = [replace(table, command=command) if command else table for table in tables]
-    page = "\n".join(table.markdown() for table in whole) + footer(name)
+    command = next((page.command for page in PAGES if page.name == name), "")
+    page = "\n".join(table.markdown(command) for table in tables) + footer(name)
     print(page)
     write_text(RESULTS / f"{name}.md", page)
 

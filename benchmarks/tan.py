@@ -173,7 +173,6 @@ def main(rows: int = 20_000, features: int = 200, pgmpy_asked: int = 100) -> Non
     ]
     Table(
         f"Tree-augmented naive Bayes, {rows:,} x {features} in {BINS} levels",
-        "uv run --group benchmarks python -m benchmarks.tan",
         COLUMNS | dict.fromkeys(accuracies, ".4f"),
         [run.row(runs[0], given.truth, common) for run in runs],
         [

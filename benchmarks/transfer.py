@@ -234,7 +234,6 @@ def devices(shared: Path, seed: int) -> Iterator[TransferRow]:
             yield question.row(judge, errors)
 
 
-COMMAND = "uv run python -m benchmarks.transfer ../shared/data"
 QUESTIONS = {"causes": causes, "devices": devices, "campaigns": campaigns, "cpus": cpus}
 NOTES = (
     "What is held out was never seen in training, nor while anything was chosen or tuned.",
@@ -271,7 +270,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     failed = [(question, rows, failure) for question, rows, failure in found if failure]
     whole = Table(
         "Trained on some, asked about others",
-        COMMAND,
         dict.fromkeys((field.name.replace("_", " ") for field in fields(TransferRow)), ""),
         [cells(row) for _, rows, _ in found for row in rows],
         [f"Seed {options.seed}.", *NOTES, machine()],

@@ -80,7 +80,6 @@ def main() -> None:
     ]
     Table(
         f"The shipped models on {path.name}, of which they know no label",
-        "python -m benchmarks.unseen",
         COLUMNS,
         sorted(rows, key=lambda cells: -float(str(cells[1]))),
         (

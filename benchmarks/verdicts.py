@@ -37,16 +37,6 @@ def read(family: str) -> dict[str, Any]:
     return json.loads(Places(family).metrics.read_text(encoding="utf-8"))
 
 
-def command(metrics: dict[str, Any], module: str, **ingest: str) -> str:
-    """Return what makes the page: which data is read, if it is not the project's own, and `module`."""
-    data, run = metrics["data"], "dvc repro"
-    if data["format"] != "tables":
-        given = {"format": data["format"], "path": data["path"], **ingest}
-        knobs = (f"-S {metrics['family']}.ingest.{key}={value}" for key, value in given.items())
-        run = " ".join(["dvc exp run", *knobs])
-    return f"{run} && python -m benchmarks.{module}"
-
-
 def rows_of(entries: dict[str, Any]) -> list[tuple[object, ...]]:
     """Return the values of `COLUMNS` of entries of metrics.json, best first."""
     names = sorted(entries, key=lambda name: (-entries[name]["balanced_accuracy"]["pooled"], name))
@@ -67,9 +57,8 @@ def main() -> None:
         "Models have parameters and thresholds from inside each training part, rules their fixed setting.",
         f"Best model on the grouped folds: {metrics['champion']}.",
     ]
-    made_by = command(metrics, "verdicts", keep_going="true")
     tables = [
-        Table(f"{name}, {worded(one['scheme'])}", made_by, COLUMNS, rows_of(one["entries"]), notes)
+        Table(f"{name}, {worded(one['scheme'])}", COLUMNS, rows_of(one["entries"]), notes)
         for one in (metrics["splits"]["grouped"], metrics["splits"]["stratified"])
     ]
     publish(f"comparisons-{name}", tables)

@@ -10,8 +10,9 @@ ROOMS = ("data", "features", "training", "serving")
 
 
 def copied(root):
-    """Copy the code of the rooms, without data."""
-    left_out = shutil.ignore_patterns("__pycache__", "raw", "interim", "valid", "processed")
+    """Copy the code of the rooms and what is compiled of it, without data."""
+    # other processes are about to rename files of that pattern
+    left_out = shutil.ignore_patterns("*.pyc.*", "raw", "interim", "valid", "processed")
     for room in ROOMS:
         shutil.copytree(ROOT / room, root / room, ignore=left_out)
 

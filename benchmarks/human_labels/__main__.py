@@ -51,7 +51,6 @@ from data.tables.files import replacing
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-COMMAND = "uv run python -m benchmarks.human_labels"
 FIXED = {
     "judge": "", "kind": "", "setting": "", "balanced accuracy": ".3f", "± over folds": ".3f",
     "missed fails": ".1%", "false alarms": ".2%", "processor seconds": ".1f",
@@ -97,15 +96,15 @@ class Told:
         chosen = [_chosen(one, self.cases) for one in self.judges if one.score is not None]
         titles = f"{self.title}: at the setting one gets", f"{self.title}: at chosen thresholds"
         return [
-            Table(titles[0], COMMAND, FIXED, _best_first(fixed, 3), [*self.notes, *AS_ONE_GETS_IT]),
-            Table(titles[1], COMMAND, CHOSEN, _best_first(chosen, 4), [*self.notes, *AS_CHOSEN]),
+            Table(titles[0], FIXED, _best_first(fixed, 3), [*self.notes, *AS_ONE_GETS_IT]),
+            Table(titles[1], CHOSEN, _best_first(chosen, 4), [*self.notes, *AS_CHOSEN]),
         ]
 
     @property
     def champion(self) -> Judge:
         """The model with the highest balanced accuracy at thresholds from inside the training part."""
         own = [one for one in self.judges if one.kind == "model" and one.judged is not None]
-        return max(own, key=lambda one: _balanced(one, self.cases))
+        return max(own, key=lambda one: worth(self.cases, np.asarray(one.judged)).balanced)
 
     def best_of(self, kind: str) -> Judge:
         """Return the judge of a kind with the highest balanced accuracy at the best threshold."""
@@ -116,11 +115,6 @@ class Told:
         """Score a judge at its best threshold."""
         assert judge.score is not None
         return at_best(self.cases, judge.score)
-
-
-def _balanced(judge: Judge, cases: Cases) -> float:
-    assert judge.judged is not None
-    return worth(cases, judge.judged).balanced
 
 
 def _rates(judge: Judge, cases: Cases) -> tuple[object, ...]:
@@ -151,7 +145,7 @@ def people(engineers: list[Engineer], cases: Cases, judge: Judge, notes: Sequenc
     rows = [_person(one, cases, judge) for one in (pooled(engineers), *told)]
     last = f"{few} engineers with too few boundaries or fails are in the first row only." if few else ""
     title = "The engineers, each beside the consensus of the others"
-    return Table(title, COMMAND, PEOPLE, rows, [*notes, *filter(None, [last])])
+    return Table(title, PEOPLE, rows, [*notes, *filter(None, [last])])
 
 
 def _person(one: Engineer, cases: Cases, judge: Judge) -> tuple[object, ...]:

@@ -64,7 +64,6 @@ def main() -> None:
             rows.append((what, results, found.seconds, found.computed, speed, found.memory / 1e9))
     Table(
         "Importing SAP's performance data",
-        "python -m benchmarks.imports ../shared/data/sap-hana",
         COLUMNS,
         rows,
         [

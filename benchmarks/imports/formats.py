@@ -150,9 +150,7 @@ def main() -> None:
         f"Two files of each format: copies of docs/samples/formats with other names and values, seed {SEED}.",
         f"Wanted: read {SPEED} MB a second, in memory of at most {MEMORY} times the files.",
     ]
-    table = Table(
-        "Importing what benchmark tools write", "python -m benchmarks.imports.formats", columns, rows, notes
-    )
+    table = Table("Importing what benchmark tools write", columns, rows, notes)
     if chosen == list(SHAPES):
         table.publish("import-formats")
     else:

@@ -314,7 +314,10 @@ def documents(root: Path = Path()) -> list[Path]:
 def write_documents(root: Path = Path()) -> list[Path]:
     """Write every document with the figures of its sources, and return those that changed."""
     problems, changed = [], []
-    written: dict[Path, Callable[[], str]] = {path: partial(_filled, path, root) for path in documents(root)}
+    written: dict[Path, Callable[[], str]] = {
+        path: partial(filled, (root / path).read_text(encoding="utf-8"), root, str(path))
+        for path in documents(root)
+    }
     written[CARDS] = partial(cards, root)
     for path, content in written.items():
         try:
@@ -330,10 +333,6 @@ def write_documents(root: Path = Path()) -> list[Path]:
     return changed
 
 
-def _filled(path: Path, root: Path) -> str:
-    return filled((root / path).read_text(encoding="utf-8"), root, str(path))
-
-
 def _markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     cells = [headings, ["---"] * len(headings), *rows]
     return "\n".join(f"| {' | '.join(row)} |" for row in cells)
@@ -341,6 +340,10 @@ def _markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _percent(value: float, digits: int) -> str:
     return f"{100 * value:.{digits}f} %"
+
+
+def _accuracy(scores: Mapping[str, float]) -> tuple[str, str]:
+    return _percent(scores["within_tolerance"], 1), _percent(scores["mape"], 2)
 
 
 def _printed(root: Path) -> str:
@@ -377,19 +380,13 @@ def _coruns(root: Path) -> str:
         "random": "at random, 4:1 (the paper's split)",
         "tasks": "both tasks never seen",
     }
-    rows = [
-        [
-            held_out,
-            _percent(scores["within_tolerance"]["pooled"], 1),
-            _percent(scores["mape"]["pooled"], 2),
-            _percent(scores["coverage"]["pooled"], 1),
-        ]
-        for split, held_out in splits.items()
-        for scores in [metrics["splits"][split]["entries"][metrics["champion"]]]
-    ]
+    rows = []
+    for split, held_out in splits.items():
+        scores = metrics["splits"][split]["entries"][metrics["champion"]]
+        digits = {"within_tolerance": 1, "mape": 2, "coverage": 1}
+        rows.append([held_out, *(_percent(scores[name]["pooled"], count) for name, count in digits.items())])
     again = metrics["repeatability"]
-    measured = [_percent(again["within_tolerance"], 1), _percent(again["mape"], 2), ""]
-    rows.append(["nothing: measured once more", *measured])
+    rows.append(["nothing: measured once more", *_accuracy(again), ""])
     return _markdown(["held out", "within 3 %", "mean error", "interval of 90 % holds"], rows)
 
 
@@ -400,14 +397,7 @@ def _online(root: Path) -> str:
     entries = [one for one in online["entries"] if one["model"] == online["champion"]]
     order = sorted(entries, key=lambda one: (one["seconds"], list(designs).index(one["design"])))
     rows = [
-        [
-            f"{one['seconds']:g}",
-            designs[one["design"]],
-            _percent(one["within_tolerance"], 1),
-            _percent(one["mape"], 2),
-            f"{one['r2']:.2f}",
-        ]
-        for one in order
+        [f"{one['seconds']:g}", designs[one["design"]], *_accuracy(one), f"{one['r2']:.2f}"] for one in order
     ]
     return _markdown(["seconds", "held out", "within 3 %", "mean error", "R²"], rows)
 

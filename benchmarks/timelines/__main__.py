@@ -63,7 +63,6 @@ def main() -> None:
     rows.append(("only drawn by Matplotlib", "1", None, slow, None, None))
     Table(
         "Timelines of 200 versions, 500 operations and 4 numbers of threads",
-        "python -m benchmarks.timelines",
         COLUMNS,
         rows,
         [

@@ -103,7 +103,6 @@ def main() -> None:
     all_of_them = sum(len(marked.worse) for marked in people.values())
     Table(
         "What timelines show of the changes that engineers marked",
-        "python -m benchmarks.timelines.engineers ../shared/data/sap-hana",
         {
             "what": "",
             f"found of {all_of_them}": "d",
