@@ -86,7 +86,9 @@ def decide(tables: CorunTables, missing: float) -> CorunDecisions:
     known = tables.tasks[(tasks == "").to_numpy()]
     why = _pairs(tables.pairs, known)
     if (why == "").sum() < ENOUGH:
-        raise InputError(_few(why), place="pairs")
+        left, out = (why == "").sum(), why[why != ""]
+        told = f"{left} of {len(why)} can be learned from; expected at least {ENOUGH}"
+        raise InputError(f"{told}; the first left out: {out.iloc[0]}" if len(out) else told, place="pairs")
     impacts, noise = _impacts(tables.pairs, known), _noise(known)
     flags = [f"{impact:.2f} of its solo time" if impact < 1 - noise else "" for impact in impacts]
     runs = tables.pairs[list(TASK_KEYS)]
@@ -111,12 +113,6 @@ def _pairs(pairs: pd.DataFrame, solo: pd.DataFrame) -> pd.Series:
         lost = pairs.loc[unknown, column]
         found[unknown] = f'{what} "' + lost + '" has no solo run on this machine to learn from'
     return found
-
-
-def _few(pairs: pd.Series) -> str:
-    why = pairs[pairs != ""]
-    told = f"; the first left out: {why.iloc[0]}" if len(why) else ""
-    return f"{(pairs == '').sum()} of {len(pairs)} can be learned from; expected at least {ENOUGH}{told}"
 
 
 def _joined(pairs: pd.DataFrame) -> pd.Series:
@@ -199,10 +195,10 @@ def of_engines(tables: CorunTables, engines: Collection[str]) -> CorunTables:
     return replace(tables, **{name: rows.reset_index(drop=True) for name, rows in chosen.items()})
 
 
-def validate(tables: CorunTables, section: Corun) -> CorunDecisions:
-    """Say what can be learned from; an InputError if a table is wrong, or too little is left."""
-    return decide(tables.without_flaws(Problems()), section.checks.missing)
-
-
 ingest_stage = partial(stages.ingest, Corun, ingest)
-validate_stage = partial(stages.validate, Corun, CorunTables, validate)
+validate_stage = partial(
+    stages.validate,
+    Corun,
+    CorunTables,
+    lambda tables, section: decide(tables.without_flaws(Problems()), section.checks.missing),
+)

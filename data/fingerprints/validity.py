@@ -16,7 +16,6 @@ from data.fingerprints.formats import SOURCES
 from data.fingerprints.params import Fingerprints
 from data.fingerprints.tables import FingerprintTables
 from data.stages import KEPT, WARNINGS, Decisions, by, lacking, said
-from data.tables.formats import Reading
 from data.tables.problems import Problems
 from data.tables.specs import Spec
 
@@ -99,7 +98,10 @@ def decide(tables: FingerprintTables, missing: float) -> FingerprintDecisions:
         raise InputError(f"{told}; expected at least {ENOUGH}", place="machines")
     applications = _applications(_of(tables.applications, left), tables.applications, missing)
     if not (applications == "").any():
-        raise InputError(_none(applications), place="applications")
+        told = "none is measured"
+        if len(applications):
+            told = f'none can be learned from; "{applications.index[0]}" {applications.iloc[0]}'
+        raise InputError(told, place="applications")
     return FingerprintDecisions.told(
         _warnings(tables, left),
         machines=by("machine", machines.combine_first(_strangers(tables))),
@@ -156,12 +158,6 @@ def _too_few(machines: int) -> str:
     return f"is measured on {machines} machines with a fingerprint; expected at least {ENOUGH}"
 
 
-def _none(applications: pd.Series) -> str:
-    if applications.empty:
-        return "none is measured"
-    return f'none can be learned from; "{applications.index[0]}" {applications.iloc[0]}'
-
-
 def _gaps(runs: pd.DataFrame) -> pd.DataFrame:
     rows, columns = np.nonzero(runs.isna().to_numpy())
     run, column = runs.index[rows].to_frame(index=False), runs.columns[columns].to_frame(index=False)
@@ -185,15 +181,10 @@ def _warnings(tables: FingerprintTables, left: pd.Index) -> Iterator[str]:
             yield f'application "{application}" has {gap}: are these of one unit?'
 
 
-def ingest(section: Fingerprints) -> Reading[FingerprintTables]:
-    """Read the fingerprints that params.yaml names."""
-    return stages.named(SOURCES, section.ingest)
-
-
-def validate(tables: FingerprintTables, section: Fingerprints) -> FingerprintDecisions:
-    """Say what can be learned from; an InputError if a table is wrong, or too little is left."""
-    return decide(tables.without_flaws(Problems()), section.checks.missing)
-
-
-ingest_stage = partial(stages.ingest, Fingerprints, ingest)
-validate_stage = partial(stages.validate, Fingerprints, FingerprintTables, validate)
+ingest_stage = partial(stages.ingest, Fingerprints, lambda section: stages.named(SOURCES, section.ingest))
+validate_stage = partial(
+    stages.validate,
+    Fingerprints,
+    FingerprintTables,
+    lambda tables, section: decide(tables.without_flaws(Problems()), section.checks.missing),
+)

@@ -247,13 +247,18 @@ class Bench:
                 counting.enable()
             looks = [self._look(started, program), *self._watch(started, order, program, stack)]
             self._counted = looks[-1].group
-            perf = _totals(counting) if counting is not None else {}
+            perf: dict[str, float] = {}
+            if counting is not None:
+                totals = counting.stop().drop(columns="t_seconds").sum(min_count=1)
+                perf = {str(event): float(count) for event, count in totals.items()}
             done, begin, end = Progress.read(started.progress)
             if order.invalid == KILLED and done >= order.work.transactions and order.moment > EARLIEST:
                 # it was quicker than its calibration, and nothing was left to be killed
                 return self.run(replace(order, moment=order.moment / 2))
             metrics = rates(looks, perf, done)
-            foreign = 0.0 if order.invalid else _foreign(metrics)
+            # the share of the program's processor that was neither idle nor its own
+            idle = sum(metrics[name] for name in ("cpu.idle", "cpu.iowait", BUSY)) / 1000
+            foreign = 0.0 if order.invalid else max(0.0, 1 - idle)
             return Outcome((end or started.seen) - begin, done, metrics, round(foreign, 4))
 
     def _counting(self, pid: int, scratch: Path, stack: ExitStack) -> Counting | None:
@@ -294,19 +299,15 @@ class Bench:
                 raise TimedOutError.after(order.limit, order.place)
 
     def _spoiler(self, started: _Started, order: Order, stack: ExitStack) -> Callable[[], None]:
-        if order.invalid == KILLED:
-            return started.stop
+        def count_anew() -> None:
+            # from 0 again, as when a service is restarted
+            started.regroup()
+            self._counted = {}
+
         if order.invalid == DISTURBED:
             running = self._competition.running(order.heavy)
             return lambda: stack.enter_context(running)
-        if order.invalid == BACKWARDS:
-            return lambda: self._count_anew(started)
-        return lambda: None
-
-    def _count_anew(self, started: _Started) -> None:
-        """Count from 0 again, as when a service is restarted."""
-        started.regroup()
-        self._counted = {}
+        return {KILLED: started.stop, BACKWARDS: count_anew}.get(order.invalid, lambda: None)
 
 
 class Competition:
@@ -385,18 +386,6 @@ class _Started(Talking):
         """Kill it and all it started before it is done."""
         self._killed = True
         self.kill()
-
-
-def _totals(counting: Counting) -> dict[str, float]:
-    """End counting; return the count of each event."""
-    within = counting.stop().drop(columns="t_seconds")
-    return {str(event): float(count) for event, count in within.sum(min_count=1).items()}
-
-
-def _foreign(metrics: Mapping[str, float]) -> float:
-    """Return the share of the program's processor that was neither idle nor its own."""
-    spared = ("cpu.idle", "cpu.iowait", BUSY)
-    return max(0.0, 1 - sum(metrics[name] for name in spared) / 1000)
 
 
 def calibrate(name: str, seconds: float, cpu: int) -> float:

@@ -18,7 +18,6 @@ from data.matrices.formats import SOURCES
 from data.matrices.params import Matrices
 from data.matrices.tables import SIDES, SUMMARY, MatrixTables, RunPlaces
 from data.stages import KEPT, WARNINGS, Decisions, by, reasons
-from data.tables.formats import Reading
 from data.tables.problems import Problems
 from data.tables.specs import Spec, typed
 
@@ -431,15 +430,10 @@ def unit_changes(tables: MatrixTables, metrics: list[str]) -> pd.DataFrame:
     )
 
 
-def ingest(section: Matrices) -> Reading[MatrixTables]:
-    """Read the matrices that params.yaml names."""
-    return stages.named(SOURCES, section.ingest)
-
-
-def validate(tables: MatrixTables, section: Matrices) -> MatrixDecisions:
-    """Say what can be learned from; an InputError if a table is wrong, or too little is left."""
-    return decide(tables.without_flaws(Problems()), section.checks.missing)
-
-
-ingest_stage = partial(stages.ingest, Matrices, ingest)
-validate_stage = partial(stages.validate, Matrices, MatrixTables, validate)
+ingest_stage = partial(stages.ingest, Matrices, lambda section: stages.named(SOURCES, section.ingest))
+validate_stage = partial(
+    stages.validate,
+    Matrices,
+    MatrixTables,
+    lambda tables, section: decide(tables.without_flaws(Problems()), section.checks.missing),
+)

@@ -54,7 +54,13 @@ def _tasks(directory: Path) -> pd.DataFrame:
     paths = sorted((directory / CURVES).glob(f"*{CURVE}"))
     if not paths:
         raise InputError(f"holds no *{CURVE}", file=directory / CURVES)
-    curves = pd.DataFrame({_program(path): _curve(path) for path in paths}).T
+    curves = pd.DataFrame(
+        {
+            # named as in the pairs: 605_mcf_s_data.csv is 605.mcf_s
+            path.name.removesuffix(CURVE).replace("_", ".", 1): _curve(path)
+            for path in paths
+        }
+    ).T
     solo = curves[0].to_numpy(np.float64)
     events = curves.drop(columns=0).rename(columns=lambda footprint: f"beside_{footprint:g}mb")
     tasks = events.rename_axis("task").reset_index()
@@ -63,11 +69,6 @@ def _tasks(directory: Path) -> pd.DataFrame:
     if slowdown is not None:
         tasks["reporter_slowdown"] = tasks["task"].map(slowdown) * solo
     return tasks.assign(family=tasks["task"], repetition=1)
-
-
-def _program(path: Path) -> str:
-    """Name a program as the pairs do: ``605_mcf_s_data.csv`` is ``605.mcf_s``."""
-    return path.name.removesuffix(CURVE).replace("_", ".", 1)
 
 
 def _curve(path: Path) -> pd.Series:
