@@ -14,7 +14,7 @@ from data.errors import InputError
 from data.tables.problems import Problems
 from serving.answering import Told, Wanted, give, tell_notes, tell_skipped
 from serving.comparisons import render
-from serving.comparisons.judge import Judgement, judge
+from serving.comparisons.judge import judge
 from serving.comparisons.model import load
 from serving.comparisons.xml.report import as_xml, verdicts_written
 from serving.supply import Counts
@@ -44,7 +44,12 @@ def judge_source(
     problems = Problems(keep_going)
     tables = read_source(kind, [source], problems, Measure.model_validate({"better": better}))
     judgement = judge(tables, served, notes=problems.notes)
-    told = _told(judgement, tables)
+    told = Told(
+        judgement.count("fail"),
+        lambda: render.lines(judgement, versions(tables)),
+        lambda: render.as_json(judgement),
+        lambda: as_xml(judgement, tables),
+    )
     if kind == "comparison-xml" and source.is_file():
         from data.comparisons.formats.comparison_xml import with_status
 
@@ -83,12 +88,3 @@ def imported(
     found = import_tables(kind, sources, directory, keep_going=keep_going, measure=measure)
     rows = {name: getattr(found, name) for name in ("comparisons", "results", "labels")}
     return Counts(rows, found.skipped, found.notes)
-
-
-def _told(judgement: Judgement, tables: ComparisonTables) -> Told:
-    return Told(
-        judgement.count("fail"),
-        lambda: render.lines(judgement, versions(tables)),
-        lambda: render.as_json(judgement),
-        lambda: as_xml(judgement, tables),
-    )

@@ -53,7 +53,9 @@ def load(
     InputError
         As of `serving.models.loaded` and `wishing`.
     """
-    served = JUDGES.load(_in_hindsight() if retrospective and uri is None else uri)
+    if retrospective and uri is None:
+        uri = f"models:/{project_params(Comparisons).section.retrospective}@champion"
+    served = JUDGES.load(uri)
     if floor is not None:
         served = _with(served, replace(served.model.card, floor=floor))
     return wishing(served, missed, false_alarms, None if costs is None else costs_of(costs))
@@ -87,10 +89,6 @@ def wishing(
 
 def _with(served: Judge, card: Card) -> Judge:
     return replace(served, model=replace(served.model, card=card))
-
-
-def _in_hindsight() -> str:
-    return f"models:/{retrospective()}@champion"
 
 
 JUDGES = Source(registered, ReadyModel.read, Card.read)

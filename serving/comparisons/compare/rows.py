@@ -348,7 +348,11 @@ _KINDS: dict[str, _Kind] = {
 
 def annotated(compared: ComparedSides) -> Iterator[str]:
     """Yield a line for each row that matters, and for what vanished; at most so many as are shown."""
-    told = [_of_row(row) for row in compared.ordered if row.outcome in _KINDS]
+    told: list[tuple[_Kind, str, str]] = []
+    for row in compared.ordered:
+        if row.outcome in _KINDS:
+            message = "; ".join(filter(None, (" -> ".join(filter(None, row.medians)), row.why)))
+            told.append((_KINDS[row.outcome], f"{row.outcome}: {row.name} {row.change}", message))
     told += [("warning", "vanished", str(one)) for one in compared.missing if one.only_in == "baseline"]
     told.sort(key=lambda one: ("error", "warning", "notice").index(one[0]))
     for kind, group in groupby(told, key=lambda one: one[0]):
@@ -369,12 +373,6 @@ def add_to_page(text: str) -> None:
             file.write(text)
     except OSError as exc:
         raise InputError(exc.strerror or "cannot be written", file=path) from exc
-
-
-def _of_row(row: ComparedRow) -> tuple[_Kind, str, str]:
-    medians = " -> ".join(filter(None, row.medians))
-    told = "; ".join(filter(None, (medians, row.why)))
-    return _KINDS[row.outcome], f"{row.outcome}: {row.name} {row.change}", told
 
 
 def _line(kind: str, title: str, message: str) -> str:

@@ -49,7 +49,6 @@ class Weighed:
     hidden: Floats
     #: how far the whole run moved, by machine, as a share; negative is worse. Of those that tell.
     whole: dict[str, float]
-    notes: tuple[str, ...]  # what is to be said of the whole run
 
     def beside(self, other: Weighed, rows: NDArray[np.bool_]) -> Weighed:
         """Return these, but what `other` says of some rows."""
@@ -63,7 +62,7 @@ class Weighed:
             theirs, answers=answers, told=lambda: (one.verdicts[row] for row, one in enumerate(of_each))
         )
         hidden = np.where(rows, other.hidden, self.hidden)
-        return Weighed(judgement, judged, faster, hidden, other.whole, other.notes)
+        return Weighed(judgement, judged, faster, hidden, other.whole)
 
 
 def weigh(tables: ComparisonTables, served: Judge, assumed: float, notes: tuple[str, ...] = ()) -> Weighed:
@@ -85,30 +84,25 @@ def weigh(tables: ComparisonTables, served: Judge, assumed: float, notes: tuple[
         replace(
             judgement,
             answers=answers,
-            told=lambda: _told(judgement, remarks),
+            told=lambda: _with_doubts(judgement, remarks),
             notes=(*judgement.notes, *said),
         ),
         judgement.answers,
         _faster(tables, served, asked, found, answers == "pass"),
         _hidden(asked.sides),
         {name: _share(one.value[0]) for name, one in found.whole.items()},
-        said,
     )
 
 
-def _told(judgement: Judgement, remarks: dict[int, str]) -> Iterator[Verdict]:
+def _with_doubts(judgement: Judgement, doubts: dict[int, str]) -> Iterator[Verdict]:
+    """Yield the verdicts, in rows with a doubt ``unsure`` instead."""
     for row, verdict in enumerate(judgement.verdicts):
-        doubt = remarks.get(row)
-        yield (
-            verdict
-            if doubt is None
-            else verdict._replace(verdict="unsure", remarks=(_unsure(verdict, doubt), *verdict.remarks))
-        )
-
-
-def _unsure(verdict: Verdict, doubt: str) -> str:
-    chance = "" if verdict.probability is None else f" ({verdict.probability:.3f})"
-    return f"unsure, where the model alone says {verdict.verdict}{chance}: {doubt}"
+        if (doubt := doubts.get(row)) is None:
+            yield verdict
+            continue
+        chance = "" if verdict.probability is None else f" ({verdict.probability:.3f})"
+        remark = f"unsure, where the model alone says {verdict.verdict}{chance}: {doubt}"
+        yield verdict._replace(verdict="unsure", remarks=(remark, *verdict.remarks))
 
 
 def _doubts(answers: NDArray[np.str_], asked: Asked, found: MachineOffsets) -> Iterator[tuple[int, str]]:
@@ -120,7 +114,8 @@ def _doubts(answers: NDArray[np.str_], asked: Asked, found: MachineOffsets) -> I
         yield row, _within(found, _worst(found, owner == row))
     faster = _any(found.together > _QUIET, owner, n)
     for row in np.flatnonzero((answers == "pass") & beyond & faster).tolist():
-        yield row, _masked(found, _worst(found, owner == row))
+        at = _worst(found, owner == row)
+        yield row, f"{_moved(found.value[at])}{_beside(found, at)}"
 
 
 def _any(flags: NDArray[np.bool_], owner: NDArray[np.int64], n: int) -> NDArray[np.bool_]:
@@ -133,10 +128,6 @@ def _within(found: MachineOffsets, at: int) -> str:
         f"{_moved(found.value[at])}{beside}, and runs differ by up to {_size(found.limit[at])} without a"
         f" change ({_TELLS[found.known(at)]})"
     )
-
-
-def _masked(found: MachineOffsets, at: int) -> str:
-    return f"{_moved(found.value[at])}{_beside(found, at)}"
 
 
 def _beside(found: MachineOffsets, at: int) -> str:

@@ -119,7 +119,7 @@ def scaled(sides: Sides, rows: Ints, factors: Floats) -> Sides:
     at = (many.cumsum() - many)[owner[comparison]] + within
     given = {field.name: getattr(sides, field.name) for field in fields(sides)}
     own: dict[str, Any] = {
-        name: _taken(values, at)
+        name: packed(values.of(at)) if isinstance(values, Samples) else values[at]
         for name, values in given.items()
         if name not in ("n_comparisons", "siblings", "siblings_worse")
     }
@@ -133,11 +133,6 @@ def scaled(sides: Sides, rows: Ints, factors: Floats) -> Sides:
     siblings = None if sides.siblings is None else sides.siblings.of(owner)
     worse = None if sides.siblings_worse is None else sides.siblings_worse[owner]
     return Sides(**own, n_comparisons=len(owner), siblings=siblings, siblings_worse=worse)
-
-
-def _taken(values: Any, at: Ints) -> Any:
-    """Return what lists of samples, or an array with a row a configuration, have at these places."""
-    return packed(values.of(at)) if isinstance(values, Samples) else values[at]
 
 
 def packed(samples: Samples) -> Samples:

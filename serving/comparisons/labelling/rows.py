@@ -117,7 +117,11 @@ class BoxDrawing:
         rows = range(len(sides.threads))
         relative = [_shares(sides, row, five[row]) for _, _, five in sides.both for row in rows]
         scale = _ShareScale.of(np.array(relative).reshape(-1, len(FIVE_NUMBERS)))
-        pairs = [_pair(sides, row, cell, scale) for row, cell in enumerate(changes(sides))]
+        pairs = []
+        for row, cell in enumerate(changes(sides)):
+            baseline, target = (_box(sides, row, side, scale) for side in sides.both)
+            before, after = (number(five[row, 2]) for _, _, five in sides.both)
+            pairs.append(ConfigurationBoxes(cell, baseline, target, (before, after)))
         return cls(pairs, scale.ticks)
 
 
@@ -159,12 +163,6 @@ def _shares(sides: Sides, row: int, values: Floats) -> Floats:
     middle = sides.baseline_five[row, 2]
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         return np.asarray(sides.sign[row] * (values - middle) / np.abs(middle))
-
-
-def _pair(sides: Sides, row: int, cell: ChangeCell, scale: _ShareScale) -> ConfigurationBoxes:
-    baseline, target = (_box(sides, row, side, scale) for side in sides.both)
-    before, after = (number(five[row, 2]) for _, _, five in sides.both)
-    return ConfigurationBoxes(cell, baseline, target, (before, after))
 
 
 def _box(sides: Sides, row: int, side: tuple[str, Samples, Floats], scale: _ShareScale) -> SideBox | None:

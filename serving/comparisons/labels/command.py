@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -152,18 +152,30 @@ def import_labels(
 
 
 def export_labels(address: str | None, source: Path | None, form: Form, output: Path) -> int:
-    """Write what people say now, in one piece, and return the exit code.
+    """Write current labels in one piece, and return the exit code.
+
+    `form`: "csv": labels alone; "xml": the comparisons in the layout of seed 000, figure 6.1, with their
+    labels; "tables": the comparisons as Parquet.
 
     Raises InputError if the store does not answer, the comparisons cannot be read, or a file would be lost.
     """
     with closing(LabelStore(address or default_address())) as store:
         store.look()
-        many = _FORMS[form](store, source, output)
+        if form == "csv":
+            many = _write_csv(store, source, output)
+        else:
+            tables = _labelled(store, source)
+            many = len(tables.labels)
+            if form == "tables":
+                tables.write(output)
+            else:
+                status = tables.comparisons["comparison_id"].map(consensus(tables.labels, rule_under()))
+                write(written(tables, status.fillna("").tolist()), output)
     sys.stdout.write(f"{many} labels -> {output}\n")
     return 0
 
 
-def _as_csv(store: LabelStore, source: Path | None, output: Path) -> int:
+def _write_csv(store: LabelStore, source: Path | None, output: Path) -> int:
     """Write a ``labels.csv``, as it lies beside data: labels of a source's comparisons, if one is given."""
     labels = moved_out(store)
     if source is not None:
@@ -188,21 +200,6 @@ def _require_kept(before: pd.DataFrame, store: LabelStore, file: Path) -> None:
         raise InputError(told, file=file)
 
 
-def _as_xml(store: LabelStore, source: Path | None, output: Path) -> int:
-    """Write comparisons in the layout of seed 000, figure 6.1, with all labels and what they come to."""
-    tables = _labelled(store, source)
-    status = tables.comparisons["comparison_id"].map(consensus(tables.labels, rule_under()))
-    write(written(tables, status.fillna("").tolist()), output)
-    return len(tables.labels)
-
-
-def _as_tables(store: LabelStore, source: Path | None, output: Path) -> int:
-    """Write comparisons, their results and all labels."""
-    tables = _labelled(store, source)
-    tables.write(output)
-    return len(tables.labels)
-
-
 def _labelled(store: LabelStore, source: Path | None) -> ComparisonTables:
     place = source if source is not None else ingested()
     if place is None:
@@ -210,13 +207,6 @@ def _labelled(store: LabelStore, source: Path | None) -> ComparisonTables:
     tables = _read(Path(place))
     labels = moved_out(store, tables.labels)
     return replace(tables, labels=labels[labels["comparison_id"].isin(tables.comparisons["comparison_id"])])
-
-
-_FORMS: dict[Form, Callable[[LabelStore, Path | None, Path], int]] = {
-    "csv": _as_csv,
-    "xml": _as_xml,
-    "tables": _as_tables,
-}
 
 
 #: Disagreements that a table shows; JSON has all.
@@ -299,10 +289,10 @@ def _json(table: pd.DataFrame) -> str:
 
 def _table(table: pd.DataFrame, columns: Sequence[str], caption: str | None = None) -> str:
     rows = [
-        [_told(name, value) for name, value in zip(columns, row, strict=True)] for row in table.to_numpy()
+        [
+            "" if pd.isna(value) else format(value, _NUMBERS.get(name, ""))
+            for name, value in zip(columns, row, strict=True)
+        ]
+        for row in table.to_numpy()
     ]
     return tabulated(columns, rows, numbers=_NUMBERS, caption=caption)
-
-
-def _told(column: str, value: Any) -> str:
-    return "" if pd.isna(value) else format(value, _NUMBERS.get(column, ""))
