@@ -26,10 +26,9 @@ from serving.fingerprints.profiled import ProfiledPage
 from serving.reports.charts import Chart, counted, percent
 from serving.reports.rendering import QUIHO, render
 from serving.reports.separation import Leaders, listed, more_often
-from training.fingerprints.differences import difference, false_alarms
+from training.fingerprints.differences import CLAIMS, Verdict, difference, false_alarms
 from training.fingerprints.importance import seed_shares
 from training.fingerprints.profiles import profile
-from training.fingerprints.stages import CLAIMS, Verdict
 
 #: Figures of the seed that show profiles, by application.
 PROFILES = {

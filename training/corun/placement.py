@@ -74,7 +74,6 @@ def best(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placement:
     ----------
     tasks : int
         They are numbered from 0.
-    room : Room
     cost : callable
         Summed slow-down of each of a list of groups; a task alone has none.
     seed : int

@@ -57,7 +57,6 @@ def paired_difference(
         How many draws. Draws without any fail or pass are left out.
     confidence : float
         Of the percentile interval, for example 0.95.
-    seed : int
     """
     gains = candidate.astype(np.float64) - present
     columns = np.stack([failed, failed * gains, ~failed, -(~failed * gains)])

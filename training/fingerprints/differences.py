@@ -9,18 +9,20 @@ models of 3 machines are called different.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import comb, prod
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from data.fingerprints.params import Profiling
-from features.fingerprints.matrix import FingerprintTable, Measured, categories
+from data.fingerprints.tables import CATEGORIES, MEMORY, VM
+from features.fingerprints.matrix import FingerprintTable, Measured, categories, stressor_of
 from training.fingerprints.importance import car_operator, car_scores, log_rates
-from training.fingerprints.profiles import Profile, shares_of, sums_of
+from training.fingerprints.profiles import Profile, shares_of, sums_of, top
 from training.fingerprints.trust import few
 
 Floats = NDArray[np.float64]
@@ -274,3 +276,135 @@ def _alarm(measured: Measured, params: Profiling, seed: tuple[int, ...]) -> bool
         measured.rows(first), measured.rows(~first), params.resamples, int(generator.integers(2**31))
     )
     return bool((adjusted(scores.b - scores.a) <= params.significance).any())
+
+
+Verdict = Literal["supported", "not supported", "not enough diversity"]
+
+
+#: A stressor leads if it is among the top five in at least this share of the resamples.
+OFTEN = 0.5
+
+
+#: How many stressors must be of memory for a program to be memory intensive (section 6.1).
+FIRST = 3
+
+
+COLUMNS = ("figure", "claim", "applications", "seed_says", "we_find", "verdict", "reasons")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the seed on one application, or on two that are compared.
+
+    "leads": the `stressors` are among the most important; "memory": the first three are of memory (Mem or VM
+    in table 1); "differs": the two profiles differ (in those stressors, if any are named).
+    """
+
+    figure: str
+    text: str
+    applications: tuple[str, ...]
+    kind: Literal["leads", "memory", "differs"]
+    stressors: tuple[str, ...] = ()
+
+
+CLAIMS = (
+    Claim("5", "hpccg leans on stackmmap and cache", ("hpccg",), "leads", ("stackmmap", "cache")),
+    Claim("10", "redis SET is memory intensive", ("redis-set",), "memory"),
+    Claim("10", "redis GET is memory intensive", ("redis-get",), "memory"),
+    Claim("10", "scikit-learn leans on zero (memory)", ("scikit-learn",), "leads", ("zero",)),
+    Claim("10", "SSCA leans on cache", ("ssca",), "leads", ("cache",)),
+    Claim(
+        "11",
+        "MariaDB's engines innodb and memory differ",
+        ("mariadb-innodb-load", "mariadb-memory-load"),
+        "differs",
+    ),
+    Claim("13", "STREAM with 1 addition is memory bound", ("stream-nadds-add-1",), "memory"),
+    Claim(
+        "13",
+        "STREAM moves from memory to bsearch and hsearch (CPU) from 1 to 30 additions",
+        ("stream-nadds-add-1", "stream-nadds-add-30"),
+        "differs",
+        ("bsearch", "hsearch"),
+    ),
+    Claim(
+        "14",
+        "MariaDB 10.3.2 and 5.5.58 differ",
+        ("mariadb-10.3.2-innodb-load", "mariadb-5.5.58-innodb-load"),
+        "differs",
+    ),
+)
+
+
+def claims(
+    profiles: Mapping[str, Profile],
+    seed_shares: Mapping[str, NDArray[np.float64]],
+    params: Profiling,
+    seed: int,
+) -> pd.DataFrame:
+    """Test the seed's claims on the data.
+
+    A claim is supported if it holds in half of the resamples of the machines and the ranking can be trusted,
+    or by the test of two profiles. Claims about applications without a profile are left out.
+
+    Returns
+    -------
+    DataFrame
+        ``figure, claim, applications, seed_says`` (the top five of the seed's method on this data),
+        ``we_find, verdict`` ("supported" | "not supported" | "not enough diversity"), ``reasons``.
+    """
+    rows = [
+        _row(claim, [profiles[name] for name in claim.applications], seed_shares, params, seed)
+        for claim in CLAIMS
+        if all(name in profiles for name in claim.applications)
+    ]
+    return pd.DataFrame(rows, columns=list(COLUMNS)).astype("str")
+
+
+def _row(
+    claim: Claim,
+    sides: list[Profile],
+    seed_shares: Mapping[str, NDArray[np.float64]],
+    params: Profiling,
+    seed: int,
+) -> tuple[str, ...]:
+    if claim.kind == "differs":
+        found = difference(sides[0], sides[1], params, seed)
+        (holds, told), untrusted = _differs(claim, found), found.reasons
+    else:
+        holds, told = _leads(claim, sides[0]) if claim.kind == "leads" else _memory(sides[0])
+        untrusted = sides[0].trust.reasons
+    verdict: Verdict = "not enough diversity" if untrusted else "supported" if holds else "not supported"
+    says = "; ".join(_five(side, seed_shares[side.application]) for side in sides)
+    applications = ", ".join(claim.applications)
+    return claim.figure, claim.text, applications, says, told, verdict, "; ".join(untrusted)
+
+
+def _five(side: Profile, shares: NDArray[np.float64]) -> str:
+    order = np.argsort(-shares, kind="stable")[:5]
+    return f"{side.application}: {', '.join(side.measured.columns[column] for column in order)}"
+
+
+def _leads(claim: Claim, side: Profile) -> tuple[bool, str]:
+    tops = [{side.measured.columns[column] for column in top(row)} for row in side.resampled]
+    often = {stressor: float(np.mean([stressor in one for one in tops])) for stressor in claim.stressors}
+    told = [f"{stressor} in the top five of {share:.0%} of resamples" for stressor, share in often.items()]
+    return min(often.values()) >= OFTEN, f"{', '.join(told)}; first {', '.join(side.top)}"
+
+
+def _memory(side: Profile) -> tuple[bool, str]:
+    of_memory = np.array(
+        [bool({MEMORY, VM} & set(CATEGORIES.get(stressor_of(name), ()))) for name in side.measured.columns]
+    )
+    first = np.argsort(-side.resampled, axis=1, kind="stable")[:, :FIRST]
+    share = float(of_memory[first].all(axis=1).mean())
+    told = f"the first {FIRST} are of memory in {share:.0%} of resamples"
+    return share >= OFTEN, f"{told}; first {', '.join(side.top)}"
+
+
+def _differs(claim: Claim, found: ProfileDifference) -> tuple[bool, str]:
+    least = found.features["p_value"].iloc[0]
+    told = f"least p-value {least:.3f} on {found.units} CPU models or machines"
+    moved = [name for name in found.moved if not claim.stressors or name in claim.stressors]
+    named = f"moved: {', '.join(found.moved[:5])}" if found.moved else "nothing moved"
+    return bool(moved), f"{told}; {named}"

@@ -9,10 +9,11 @@ from data.fingerprints.params import Profiling, TrustLimits
 from features.fingerprints.matrix import PLACES, FingerprintTable
 from tests.fingerprint_machines import application, machines
 from training.evaluation.metrics import half_width
+from training.fingerprints.differences import claims
 from training.fingerprints.importance import SHRINKAGE, HeldOut, car_operator, car_scores, folds, seed_shares
 from training.fingerprints.prediction import Forecast, forecast
 from training.fingerprints.profiles import ENOUGH, overlap, profile, resamples
-from training.fingerprints.stages import claims, evaluate_stage
+from training.fingerprints.stages import evaluate_stage
 from training.fingerprints.trust import Chance, Evidence, Lead, lead, trust
 
 QUICK = Profiling(resamples=80)

@@ -86,7 +86,6 @@ class ContentionRegressor:
         Share of the features that a tree looks at.
     mixed : bool
         Whether to mix anything with the trees; to choose the shares costs a few fits more.
-    seed : int
     """
 
     shares_new_: Floats
