@@ -15,11 +15,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.table import Table, best, busy, load
-from data.comparisons.request import named_sides, read_request
 from benchmarks.table import PERFJUDGE, Table, best, busy, load
-from data.comparisons.sides import NamedSides
-from data.comparisons.posted import read
+from data.comparisons.request import named_sides, read_request
 from data.comparisons.sides import Sides
 from data.comparisons.tables import COMPARISON_DTYPES, RESULT_DTYPES, ComparisonTables
 from data.tables.specs import typed
@@ -124,7 +121,7 @@ def _explain(judgement: Judgement, *, flips: bool = False) -> None:
 
 
 def _judged(served: Judge, body: bytes) -> Judgement:
-    request = read(body)
+    request = read_request(body)
     assert request is not None, "the request is right"
     return judged(named_sides(request.comparisons), served)
 
