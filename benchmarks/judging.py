@@ -16,7 +16,8 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.table import PERFJUDGE, Table, best, busy, load
-from data.comparisons.request import named_sides, read_request
+from data.comparisons.posted import named_sides
+from data.comparisons.request import read_request
 from data.comparisons.sides import Sides
 from data.comparisons.tables import COMPARISON_DTYPES, RESULT_DTYPES, ComparisonTables
 from data.tables.specs import typed

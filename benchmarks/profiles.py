@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 
 from benchmarks.table import SEED, Table, best, busy, clocked, load
 from data.errors import InputError
+from data.fingerprints.formats import SOURCES
 from data.fingerprints.params import Fingerprints, Profiling
-from data.fingerprints.validity import ingest, validate
+from data.fingerprints.validity import decide
 from data.parallel import Compute, side_by_side
 from data.params import Ingest
 from features.fingerprints.matrix import KEYS, FingerprintTable, Measured, featurize
@@ -52,8 +53,8 @@ REFERENCE = {
 def table(name: str, shared: Path = SHARED) -> FingerprintTable:
     """Read a public data set as the pipeline does, with the defaults of params.yaml."""
     section = Fingerprints(ingest=Ingest(format=name, path=shared / name))
-    tables = ingest(section).tables
-    return featurize(validate(tables, section).kept(tables), section.featurize.threads)
+    tables = SOURCES.read(section.ingest.format, [section.ingest.path]).tables
+    return featurize(decide(tables, section.checks.missing).kept(tables), section.featurize.threads)
 
 
 def present(asked: Sequence[str], *names: str) -> Iterator[str]:

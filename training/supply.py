@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,12 +17,12 @@ if TYPE_CHECKING:
 
 def lazily(address: str) -> Callable[[], Any]:
     """Return a function that imports and calls the function at ``package.module:name``."""
+    return partial(_called, address)
 
-    def call() -> Any:
-        module, _, name = address.partition(":")
-        return getattr(import_module(module), name)()
 
-    return call
+def _called(address: str) -> Any:
+    module, _, name = address.partition(":")
+    return getattr(import_module(module), name)()
 
 
 @dataclass(frozen=True)

@@ -6,34 +6,20 @@ others are validated by pydantic (`data.comparisons.formats.comparison_json`), w
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Collection, Sequence
 from functools import reduce
-from operator import attrgetter, or_
+from operator import or_
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 import msgspec
-import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, PlainValidator
 from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
 
-from data.comparisons.labels.label_csv import EXAMPLE as EXAMPLE_MOMENT
-from data.comparisons.labels.label_csv import MOMENT
-from data.comparisons.sides import (
-    HISTORY_VERSIONS,
-    LATER_VERSIONS,
-    NamedSides,
-    Samples,
-    Sides,
-    five_numbers,
-    stated_of,
-)
-from data.comparisons.tables import FIVE_NUMBERS
 from data.comparisons.units import MAX_THREADS
 from data.errors import InputError
-from data.tables.documents import AS_WHOLE, require_unique_keys
+from data.tables.documents import AS_WHOLE, EXAMPLE_MOMENT, MOMENT, require_unique_keys
 
 #: What `str.isspace` knows: ``\\s`` is another set of letters in every dialect of regular expressions.
 _SPACES = r"\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -245,83 +231,3 @@ def _is_mixed(comparison: Comparison) -> bool:
     """Tell whether a side holds both samples and lists of samples."""
     sides = (side for one in comparison.configurations for side in (one.baseline, one.target))
     return any(isinstance(side, list) and len(set(map(type, side))) > 1 for side in sides)
-
-
-def named_sides(comparisons: Sequence[Comparison]) -> NamedSides:
-    """Gather comparisons of requests: the sides that their tables would have."""
-    return NamedSides(
-        [one.comparison_id for one in comparisons],
-        [one.benchmark for one in comparisons],
-        [one.operation for one in comparisons],
-        _SampleLists(comparisons).sides(stated_of([one.siblings_worse for one in comparisons])),
-        lambda: [one.unit for one in comparisons],
-    )
-
-
-_FIVE = attrgetter(*FIVE_NUMBERS)
-_BY_THREADS = attrgetter("threads")
-
-
-class _SampleLists:
-    """Lists of samples on their way into arrays.
-
-    `versions` has the order and the number of samples of every version: earlier ones below 0, the baseline's
-    0, then the target's and later ones. `configurations` has the row of the comparison, the threads, and the
-    numbers of samples of history, baseline, target and later versions.
-    """
-
-    def __init__(self, comparisons: Sequence[Comparison]) -> None:
-        self.n_comparisons = len(comparisons)
-        self.values, self.signs = array("d"), array("d")
-        self.versions, self.configurations = array("q"), array("q")
-        self.summaries: list[tuple[int, int, tuple[float, ...]]] = []
-        for row, comparison in enumerate(comparisons):
-            sign = -1.0 if comparison.better == "lower" else 1.0
-            for one in sorted(comparison.configurations, key=_BY_THREADS):
-                if self._add(row, one):
-                    self.signs.append(sign)
-
-    def _add(self, row: int, one: Configuration) -> bool:
-        """Add a configuration, unless both of its sides are empty."""
-        given = one.baseline, one.target
-        sides = [_with_samples(versions_of(side)) for side in given]
-        if not any(sides) and all(isinstance(side, list) for side in given):
-            return False
-        history = _with_samples(one.history)[-HISTORY_VERSIONS:]
-        lengths, order = [self._add_versions(history, -len(history))], 0
-        for place, (side, versions) in enumerate(zip(given, sides, strict=True)):
-            if not isinstance(side, list):
-                self.summaries.append((place, len(self.signs), _FIVE(side)))
-            lengths.append(self._add_versions(versions, order))
-            order += max(len(versions), 1)
-        lengths.append(self._add_versions(_with_samples(one.later)[:LATER_VERSIONS], order))
-        self.configurations.extend((row, one.threads, *lengths))
-        return True
-
-    def _add_versions(self, versions: Sequence[list[float]], first: int) -> int:
-        """Add versions, the first of which has the order `first`; return how many samples they have."""
-        start = len(self.values)
-        for order, samples in enumerate(versions, first):
-            self.values.extend(samples)
-            self.versions.extend((order, len(samples)))
-        return len(self.values) - start
-
-    def sides(self, siblings_worse: np.ndarray[Any, Any] | None) -> Sides:
-        versions = np.array(self.versions, np.int64).reshape(-1, 2)
-        values, orders = np.array(self.values, np.float64), versions[:, 0].repeat(versions[:, 1])
-        configurations = np.array(self.configurations, np.int64).reshape(-1, 6)
-        stops = configurations[:, 2:].cumsum().reshape(-1, 4)
-        starts = stops - configurations[:, 2:]
-        lists = (Samples(values, orders, starts[:, at], stops[:, at]) for at in range(4))
-        history, baseline, target, later = lists
-        five = five_numbers(baseline.followed(target)).reshape(2, -1, len(FIVE_NUMBERS))
-        for side, configuration, numbers in self.summaries:
-            five[side, configuration] = numbers
-        return Sides(
-            configurations[:, 0], self.n_comparisons, configurations[:, 1], np.array(self.signs),
-            baseline, target, history, later, five[0], five[1], siblings_worse=siblings_worse,
-        )  # fmt: skip
-
-
-def _with_samples(versions: Sequence[list[float] | FiveNumbers]) -> list[list[float]]:
-    return [samples for samples in versions if samples and isinstance(samples, list)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -190,3 +191,19 @@ def _short(value: object) -> str:
     if isinstance(value, list | dict) and value:
         return "a list" if isinstance(value, list) else "an object"
     return repr(value[:_QUOTED] if isinstance(value, str) else value)[: _QUOTED + 10]
+
+
+_DAYS = (
+    "20[0-9]{2}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))",
+    "20([02468][048]|[13579][26])-02-29",
+)
+_CLOCK = "T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]{1,6})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])"
+#: All days that there are in this century, and the time with its zone.
+MOMENT = f"({'|'.join(_DAYS)}){_CLOCK}"
+#: What messages show as such a time.
+EXAMPLE_MOMENT = "2026-11-22T09:30:00Z"
+
+
+def moment(text: str) -> datetime | None:
+    """Return a time such as `EXAMPLE_MOMENT` in UTC; None if it is not of that form."""
+    return datetime.fromisoformat(text).astimezone(UTC) if re.fullmatch(MOMENT, text) else None

@@ -7,7 +7,8 @@ from functools import partial
 from http import HTTPStatus
 from typing import TypeVar
 
-from data.comparisons.request import AskedCosts, JudgeRequest, named_sides, read_request
+from data.comparisons.posted import named_sides
+from data.comparisons.request import AskedCosts, JudgeRequest, read_request
 from data.errors import InputError, MalformedError, ModelError, RepeatedError
 from data.tables.problems import Problems
 from serving.comparisons import render

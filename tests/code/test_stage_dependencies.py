@@ -8,7 +8,7 @@ import inspect
 import shutil
 import textwrap
 from fnmatch import fnmatch
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 
@@ -34,7 +34,13 @@ def starts(module, family):
     room, verb = module.split(".")
     if module == "serving.report":
         return {f"serving.{family}.page"}
-    stage = getattr(import_module(f"{room}.supply").supply(family), verb)
+    stage = getattr(
+        import_module("data.families" if room == "data" else f"{room}.supply").supply(family), verb
+    )
+    if isinstance(stage, partial):
+        (stage,) = stage.args
+    if isinstance(stage, str):
+        return {stage.partition(":")[0]}
     body = ast.parse(textwrap.dedent(inspect.getsource(stage)))
     return {one for _, dotted in bound(ast.walk(body)) if (one := ours(dotted))}
 

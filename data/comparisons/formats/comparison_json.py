@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import ValidationError
 
-from data.comparisons.labels.label_csv import EXAMPLE, moment
 from data.comparisons.request import (
     Comparison,
     Configuration,
@@ -24,6 +23,7 @@ from data.comparisons.request import (
 from data.comparisons.tables import Builder, ComparisonTables, LabelRow, Series
 from data.comparisons.units import MAX_THREADS, UNKNOWN
 from data.errors import InputError
+from data.tables.documents import EXAMPLE_MOMENT, moment
 from data.tables.problems import Problems, unknown
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ _EXPECTED = {
     ("int_type", "int_from_float", "greater_than_equal", "less_than_equal"),
     f"a whole number from 1 to {MAX_THREADS}",
 )
-_OF_LABELS = {"status": '"pass", "fail" or "cannot_tell"', "labelled_at": f"a time like {EXAMPLE}"}
+_OF_LABELS = {"status": '"pass", "fail" or "cannot_tell"', "labelled_at": f"a time like {EXAMPLE_MOMENT}"}
 _WRONG = {
     "string_pattern_mismatch": "is empty",
     "string_unicode": "holds half a surrogate pair",

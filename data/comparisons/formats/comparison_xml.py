@@ -21,7 +21,6 @@ from typing import NamedTuple
 from xml.sax.saxutils import quoteattr
 
 from data.comparisons.formats.comparison_json import Taken
-from data.comparisons.labels.label_csv import EXAMPLE, moment
 from data.comparisons.tables import (
     FIVE_NUMBERS,
     LABEL_STATUSES,
@@ -33,6 +32,7 @@ from data.comparisons.tables import (
 )
 from data.comparisons.units import UNKNOWN
 from data.errors import InputError, RepeatedError
+from data.tables.documents import EXAMPLE_MOMENT, moment
 from data.tables.problems import Problems
 from data.tables.xml_stream import Attributes, Document, Element, Walk
 
@@ -254,7 +254,7 @@ class _Reader:
         annotator, said = element.get("annotator", "").strip() or None, element.get("labelled_at", "")
         at = moment(said)
         if said and at is None:
-            wrong = f'labelled_at="{said[:60]}" is no time like {EXAMPLE}'
+            wrong = f'labelled_at="{said[:60]}" is no time like {EXAMPLE_MOMENT}'
             raise self.walk.error(wrong, comparison.place)
         who = element.get("labelled_by", "").strip() or annotator or UNKNOWN
         return LabelRow(comparison.key, status, who, annotator, at)

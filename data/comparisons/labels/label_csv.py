@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pandas as pd
@@ -68,19 +66,3 @@ def _told(file: Path, row: pd.Series, column: str, seen: set[str]) -> InputError
         "labelled_at": "is no time like 2026-11-22T09:30:00Z",
     }
     return InputError(f'{column}="{row[column]}" {expected[column]}', file=file, line=int(row["line"]))
-
-
-_DAYS = (
-    "20[0-9]{2}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))",
-    "20([02468][048]|[13579][26])-02-29",
-)
-_CLOCK = "T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]{1,6})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])"
-#: All days that there are in this century, and the time with its zone.
-MOMENT = f"({'|'.join(_DAYS)}){_CLOCK}"
-#: What messages show as such a time.
-EXAMPLE = "2026-11-22T09:30:00Z"
-
-
-def moment(text: str) -> datetime | None:
-    """Return a time such as `EXAMPLE` in UTC; None if it is not of that form."""
-    return datetime.fromisoformat(text).astimezone(UTC) if re.fullmatch(MOMENT, text) else None

@@ -23,11 +23,11 @@ from data.comparisons.formats.comparison_xml import (
     UUIDS,
     VERDICT,
 )
-from data.comparisons.labels.label_csv import EXAMPLE, MOMENT
 from data.comparisons.sides import Samples, Sides
 from data.comparisons.tables import FIVE_NUMBERS, LABEL_STATUSES, OPERATION, ComparisonTables
 from data.comparisons.units import UNKNOWN
 from data.errors import visible_xml
+from data.tables.documents import EXAMPLE_MOMENT, MOMENT
 from features.comparisons.history import siblings_worse
 from serving.comparisons import render
 from serving.comparisons.judge import Judgement
@@ -309,7 +309,7 @@ def xml_schema(*, answered: bool = False) -> Schema:
             "annotator": _TEXT,
             "labelled_by": _TEXT,
             "labelled_at": _TEXT
-            | {"pattern": f"^({MOMENT})?$", "maxLength": _LONGEST, "examples": [EXAMPLE]},
+            | {"pattern": f"^({MOMENT})?$", "maxLength": _LONGEST, "examples": [EXAMPLE_MOMENT]},
         },
         ("status",),
     )

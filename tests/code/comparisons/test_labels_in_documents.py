@@ -10,8 +10,8 @@ from lxml import etree
 from data.comparisons.formats import comparison_json, comparison_xml
 from data.comparisons.formats.comparison_xml import with_status
 from data.comparisons.labels.consensus import consensus
-from data.comparisons.labels.label_csv import MOMENT, moment
 from data.errors import InputError
+from data.tables.documents import MOMENT, moment
 from serving.comparisons import render
 from serving.comparisons.body import answer_json, answer_xml
 from serving.comparisons.judge import judge

@@ -14,7 +14,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from data.comparisons.params import FeatureSet
-from data.comparisons.request import named_sides, read_request
+from data.comparisons.posted import named_sides
+from data.comparisons.request import read_request
 from data.errors import InputError
 from features.comparisons.prepared import Asked
 from features.comparisons.vectors import columns, described, vectors

@@ -282,14 +282,15 @@ def test_a_rerun_writes_the_same_bytes_with_any_number_of_processes(project):
 
 
 def test_what_stands_first_by_the_seed_s_settings_is_what_the_paper_s_data_put_first(shared_data):
+    from data.fingerprints.formats import SOURCES
     from data.fingerprints.params import Fingerprints
-    from data.fingerprints.validity import ingest, validate
+    from data.fingerprints.validity import decide
     from data.params import Ingest
     from features.fingerprints.matrix import featurize
 
     section = Fingerprints(ingest=Ingest(format="quiho", path=shared_data / "quiho"))
-    tables = ingest(section).tables
-    table = featurize(validate(tables, section).kept(tables))
+    tables = SOURCES.read("quiho", [section.ingest.path]).tables
+    table = featurize(decide(tables, section.checks.missing).kept(tables))
     expected = {
         "hpccg": "cache", "ssca": "cache", "scikit-learn": "cache",
         "mariadb-10.3.2-innodb-load": "msync", "mariadb-5.5.58-innodb-load": "msync",

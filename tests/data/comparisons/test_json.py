@@ -5,7 +5,8 @@ import pytest
 
 from data.comparisons import formats
 from data.comparisons.formats.comparison_json import tables_of
-from data.comparisons.request import named_sides, read_request
+from data.comparisons.posted import named_sides
+from data.comparisons.request import read_request
 from data.comparisons.sides import Sides
 from data.errors import InputError
 from data.tables.problems import Problems
