@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 import numpy as np
 import pandas as pd
 
-from data.tables.cells import UNCOUNTED
+from data.tables.documents import UNCOUNTED
 from data.tables.specs import Rule, Spec, Tables, named, one_of, positive, text, typed
 
 TASK_DTYPES = text("task", "family", "machine") | {"solo_seconds": "float64", "repetition": "int64"}

@@ -14,16 +14,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.errors import InputError
+from data.matrices.limits import MOST_METRICS, RUN_FLAGS, RUN_TEXTS
 from data.tables.parquet import opened
 from data.tables.problems import Problems
 from data.tables.specs import Spec, Tables, as_number, named, one_of, text, typed
-
-#: More metrics than this are no measurement: the seed's systems have 165 to 278 (seed 001, table 1).
-MOST_METRICS = 10_000
-#: What says which run it is, and what was judged of it.
-RUN_TEXTS = ("run_id", "workload", "group", "version", "machine", "side", "pair_id")
-RUN_FLAGS = ("valid", "abnormal")
-
 
 RUN_DTYPES = {**text(*RUN_TEXTS), **dict.fromkeys(RUN_FLAGS, "boolean")}
 CAUSE_DTYPES = {"run_id": "str", "cause": "str", "cause_size": "float64", "invalid_kind": "str"}

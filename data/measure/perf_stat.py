@@ -17,7 +17,7 @@ import pandas as pd
 
 from data.errors import InputError
 from data.measure.child import Child, execute
-from data.tables.cells import MOST, UNCOUNTED
+from data.tables.documents import MAX_COUNT, UNCOUNTED
 
 #: The column of time.
 TIME = "t_seconds"
@@ -60,7 +60,7 @@ def read(path: Path, reserved: Container[str] = (TIME,)) -> pd.DataFrame:
     ------
     InputError
         If the file cannot be read or has no such form, an event has a reserved name, a count is negative,
-        infinite or beyond `MOST`, or there is no interval.
+        infinite or beyond `MAX_COUNT`, or there is no interval.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -162,7 +162,7 @@ def _number(line: int, told: str, name: str) -> float:
         found = float(told)
     except ValueError:
         raise _WrongError(line, f'{name}="{told[:40]}" is not a count') from None
-    if not 0 <= found < MOST:
+    if not 0 <= found < MAX_COUNT:
         raise _WrongError(line, f"{name}={told[:40]} must be 0 or more, and less than 2**64")
     return found
 

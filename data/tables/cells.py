@@ -13,11 +13,6 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 
-#: What perf writes where it has no count.
-UNCOUNTED = ("<not counted>", "<not supported>")
-#: The kernel's counters have 64 bits; a number beyond them counts nothing.
-MOST = 2.0**64
-
 
 def cells(path: Path, columns: Sequence[str] = (), **options: Any) -> pd.DataFrame:
     """Read a CSV file as text, with the `columns` that it must have; an empty cell is empty text.

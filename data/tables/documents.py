@@ -1,4 +1,4 @@
-"""What an earlier stage wrote as JSON."""
+"""JSON and YAML from outside: typed sections, unique keys, moments, and files of earlier stages."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from data.errors import InputError
 from data.tables.problems import unknown
+
+#: Cells of perf in place of a count.
+UNCOUNTED = ("<not counted>", "<not supported>")
+#: The kernel's counters have 64 bits: no count is larger.
+MAX_COUNT = 2.0**64
 
 _PLACES = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"[ \t\n\r]*:?|[][{},]', re.DOTALL)
 #: Lists of numbers: without them there is less to decode, and equal keys are still equal.

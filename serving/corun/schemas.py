@@ -7,13 +7,12 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from data.tables.cells import MOST
-from data.tables.documents import Given
+from data.tables.documents import MAX_COUNT, Given
 from serving.http.schemas import ModelAnswer, Name, ServedModel, example, finite
 
 #: Seconds that a run may last: no clock tells less, and nobody waits for more.
 SHORTEST, LONGEST = 1e-6, 1e9
-Count = Annotated[float, Field(ge=0, lt=MOST, allow_inf_nan=False)]
+Count = Annotated[float, Field(ge=0, lt=MAX_COUNT, allow_inf_nan=False)]
 #: Most co-runs in one request, co-runners of a task, intervals of a run, and events.
 CORUNS, CORUNNERS, INTERVALS, EVENTS = 200, 63, 20_000, 1_000
 Interval = Annotated[float, Field(ge=SHORTEST, le=1e6)]

@@ -13,7 +13,8 @@ from pydantic import ValidationError
 
 import data.matrices.formats as matrix_formats
 from data.errors import InputError
-from data.matrices.tables import METADATA, MOST_METRICS, SIDES, MatrixTables, StackedSides
+from data.matrices.limits import MOST_METRICS
+from data.matrices.tables import METADATA, SIDES, MatrixTables, StackedSides
 from data.tables.documents import said
 from data.tables.files import content_of
 from data.tables.formats import Reading

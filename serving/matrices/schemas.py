@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from data.matrices.tables import MOST_METRICS, RUN_FLAGS, RUN_TEXTS
+from data.matrices.limits import MOST_METRICS, RUN_FLAGS, RUN_TEXTS
 from data.tables.documents import Given
 from serving.http.schemas import ModelAnswer, Name, OtherThan, ServedModel, finite
 from serving.reports.verdict_lines import Answer, VerdictLine

@@ -115,13 +115,13 @@ def named(*patterns):
 def test_touching_code_makes_only_the_stages_run_that_it_is_for(project, touched, expected, monkeypatch):
     monkeypatch.chdir(project)
     path = project / touched
-    before = path.read_text() if path.exists() else ""
+    before = path.read_bytes() if path.exists() else b""
     path.parent.mkdir(exist_ok=True)
-    path.write_text(before + "# touched\n")
+    path.write_bytes(before + b"# touched\n")
     try:
         assert would_run(project) == named(*expected)
     finally:
-        path.write_text(before) if before else path.unlink()
+        path.write_bytes(before) if before else path.unlink()
 
 
 def test_no_stage_runs_again_because_it_would_be_computed_elsewhere(project, monkeypatch):

@@ -13,8 +13,9 @@ from benchmarks import synthetic_matrices
 from data.errors import InputError
 from data.matrices import formats as matrix_formats
 from data.matrices.formats import dbsherlock, petshop
+from data.matrices.limits import MOST_METRICS
 from data.matrices.suite import INVALID_KINDS
-from data.matrices.tables import MOST_METRICS, Choice, MatrixTables
+from data.matrices.tables import Choice, MatrixTables
 from data.matrices.validity import MatrixDecisions, decide, decide_runs
 from serving.answering import import_sources
 from tests.data.matrices.rows import pair, run, small
