@@ -3,10 +3,26 @@
 from features.supply import FeaturesSupply
 
 
-def _featurize() -> None:
-    from features.corun.rates import featurize_stage
+def featurize_stage() -> None:
+    """Stage featurize: instances and their vectors."""
+    import pandas as pd
 
-    featurize_stage()
+    from data.corun.tables import CorunTables
+    from data.corun.validity import CorunDecisions
+    from data.errors import InputError
+    from data.tables.files import replacing
+    from features.corun.rates import KEYS, PLACES, Solo, instances, placed_of, vectors
+
+    tables = CorunTables.read(PLACES.interim)
+    tables = CorunDecisions.read(PLACES.valid).kept(tables)
+    solo = Solo.of(tables)
+    table = instances(tables, solo)
+    if table["impact"].isna().all():
+        raise InputError("no co-run has a solo time", file=PLACES.interim / "pairs.parquet")
+    written = pd.concat([table, vectors(solo, placed_of(table))], axis="columns")
+    with replacing(PLACES.processed / "features.parquet") as path:
+        written.to_parquet(path, index=False)
+    print(f"{len(table)} instances, {written.shape[1] - len(KEYS)} features")  # noqa: T201
 
 
-SUPPLY = FeaturesSupply(_featurize)
+SUPPLY = FeaturesSupply(featurize_stage)

@@ -16,10 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.corun.tables import AND, HOST_DTYPES, CorunTables, corunner_columns
-from data.corun.validity import CorunDecisions
-from data.errors import InputError
 from data.paths import Places
-from data.tables.files import replacing
 
 PLACES = Places("corun")
 #: What identifies an instance.
@@ -226,20 +223,6 @@ def placed_of(table: pd.DataFrame) -> Placed:
     """Take tasks and co-runners from rows of `instances`."""
     beside = [tuple(names.split(AND)) for names in table["corunners"]]
     return Placed(table["task"].tolist(), beside, table["machine"].tolist())
-
-
-def featurize_stage() -> None:
-    """Stage featurize: instances and their vectors."""
-    tables = CorunTables.read(PLACES.interim)
-    tables = CorunDecisions.read(PLACES.valid).kept(tables)
-    solo = Solo.of(tables)
-    table = instances(tables, solo)
-    if table["impact"].isna().all():
-        raise InputError("no co-run has a solo time", file=PLACES.interim / "pairs.parquet")
-    written = pd.concat([table, vectors(solo, placed_of(table))], axis="columns")
-    with replacing(PLACES.processed / "features.parquet") as path:
-        written.to_parquet(path, index=False)
-    print(f"{len(table)} instances, {written.shape[1] - len(KEYS)} features")  # noqa: T201
 
 
 def _times(solo: Solo, machines: Sequence[str], tasks: Sequence[str]) -> pd.DataFrame:

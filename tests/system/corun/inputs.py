@@ -140,16 +140,15 @@ def project(root: Path, given, **section):
 def staged(last="train"):
     """Run the stages in the working directory, up to and with `last`."""
     from data.corun import validity as ingested
-    from features.corun import rates as featurized
-    from training.corun import stages as judged
+    from features.corun import featurize_stage
     from training.corun import stages as trained
 
     stages = {
         "ingest": ingested.ingest_stage,
         "validate": ingested.validate_stage,
-        "featurize": featurized.featurize_stage,
+        "featurize": featurize_stage,
         "tune": trained.tune_stage,
-        "evaluate": judged.evaluate_stage,
+        "evaluate": trained.evaluate_stage,
         "train": trained.train_stage,
     }
     for name, stage in stages.items():
