@@ -65,6 +65,13 @@ class ComparedRow:
         return f"{self.verdict.operation} -> {self.matched}" if self.matched else self.verdict.operation
 
     @property
+    def shown_probability(self) -> str:
+        """The probability of a regression; empty where nothing gave one."""
+        model_decided = self.outcome != "within_noise" or self.verdict.decided_by == "model"
+        probability = self.verdict.probability if model_decided else None
+        return "" if probability is None else f"{probability:.3f}"
+
+    @property
     def name(self) -> str:
         """Benchmark and operation."""
         return f"{self.verdict.benchmark}/{self.operation}"
@@ -183,8 +190,6 @@ class ComparedSides:
 
     def cells(self, row: ComparedRow) -> list[str]:
         """Return the cells of a row under `columns`."""
-        model_decided = row.outcome != "within_noise" or row.verdict.decided_by == "model"
-        probability = row.verdict.probability if model_decided else None
         cells = {
             "": row.outcome.replace("_", " "),
             "operation": row.name,
@@ -193,7 +198,7 @@ class ComparedSides:
             "baseline": row.medians[0],
             "target": row.medians[1],
             "change": row.change,
-            "p": "" if probability is None else f"{probability:.3f}",
+            "p": row.shown_probability,
             "why": row.why,
         }
         return [cells[column] for column in self.columns]

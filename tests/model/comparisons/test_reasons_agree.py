@@ -139,5 +139,5 @@ def test_a_noisy_pair_that_got_worse_is_never_called_unchanged(served, seed):
     (row,) = rows_of(weigh(tables, served, 0.03), tables, [""], [None], MatchedOperations())
     assert row.outcome in {"within_noise", "unsure", "improvement"}
     if row.outcome == "within_noise":
-        assert row.chance == "" or row.verdict.probability > 0
+        assert row.shown_probability == "" or row.verdict.probability > 0
         assert row.verdict.moved.change > row.hidden or "from the scatter of these samples" in row.why
