@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.errors import InputError
+from data.stage import EXTRAS
 from data.tables.documents import written
 from data.tables.files import replacing, write_json
 
@@ -120,7 +121,13 @@ def _database(storage: str) -> Iterator[Any]:
     driver = "postgresql+psycopg" if url.drivername == "postgresql" else url.drivername
     try:
         whole = url.set(drivername=driver).render_as_string(hide_password=False)
-        kept = RDBStorage(whole, engine_kwargs={"poolclass": NullPool})
+        try:
+            kept = RDBStorage(whole, engine_kwargs={"poolclass": NullPool})
+        except ImportError as exc:
+            driver_missing = exc.__cause__ or exc
+            if getattr(driver_missing, "name", None) in EXTRAS:
+                raise driver_missing from None
+            raise InputError(f"trials cannot be kept there ({driver_missing})", place=place) from exc
         try:
             yield kept
         finally:

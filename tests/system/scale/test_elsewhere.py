@@ -141,9 +141,9 @@ def test_trials_in_postgresql_are_found_by_whoever_goes_on_with_a_search(postgre
 def test_trials_that_two_wrote_at_once_count_once(postgres, tmp_path, monkeypatch):
     _, tasks = searches(tmp_path, postgres.url("twice"), monkeypatch)
     whole, log = search(tasks[0]), tasks[0].log
-    with log.opened("maximize") as kept:
-        for trial in reversed(kept.finished()):
-            kept.add(trial)
+    with log.opened("maximize") as study:
+        for trial in reversed(study.get_trials()):
+            study.add_trial(trial)
     assert search(tasks[0]) == whole
 
 
