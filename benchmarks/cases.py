@@ -25,11 +25,10 @@ from data.comparisons.tables import ComparisonTables
 from data.params import load
 from features.comparisons.featurize import featurize
 from features.comparisons.vectors import columns
-from training.comparisons.decision import below_floor
 from training.comparisons.family import Examples, FeatureTable, group_folds
 from training.estimators.answering import Guide
 from training.estimators.catalogue import CATALOGUE, fail_probability, pipeline
-from training.evaluation.thresholds import best_cut
+from training.evaluation.thresholds import below_floor, best_cut
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

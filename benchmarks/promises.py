@@ -21,12 +21,12 @@ from data.comparisons.params import Decide
 from data.parallel import Compute, side_by_side
 from data.paths import Places
 from features.comparisons.vectors import columns
-from training.comparisons.decision import HeldRows, below_floor, decision, outcomes, read_changes
+from training.comparisons.decision import HeldRows, decision, outcomes, read_changes
 from training.comparisons.family import Examples, FeatureTable, group_folds
 from training.estimators.answering import Guide
 from training.estimators.catalogue import CATALOGUE, fail_probability, pipeline
 from training.evaluation.calibration import calibration_error
-from training.evaluation.thresholds import best_cut
+from training.evaluation.thresholds import below_floor, best_cut
 
 Floats = NDArray[np.float64]
 #: No search: of boosted trees, parameters between those that searches choose where passes are many.

@@ -19,8 +19,7 @@ from data.params import load
 from data.paths import Places
 from data.tables.files import replacing
 from features.comparisons.history import known_spreads, usual_spread
-from features.comparisons.prepared import Asked, without_past
-from features.comparisons.vectors import computed, described, vectors
+from features.comparisons.vectors import Asked, computed, described, vectors, without_past
 
 RowIndices = NDArray[np.intp]
 

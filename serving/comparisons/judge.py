@@ -16,15 +16,14 @@ from data.comparisons.sides import NamedSides, Sides
 from data.comparisons.tables import ComparisonTables
 from data.comparisons.validity import reasons as problems_of
 from features.comparisons.outliers import Wild
-from features.comparisons.prepared import Asked
-from features.comparisons.vectors import vectors
+from features.comparisons.vectors import Asked, vectors
 from serving.comparisons.explain.explanations import Explanations, Precedent, Reason, Unlike
 from serving.comparisons.model import Judge
 from serving.models import ModelRef
 from serving.reports.verdict_lines import Answer, VerdictLine
-from training.comparisons.decision import SAME, below_floor, discounted, verdicts
 from training.comparisons.stored import Card, ReadyModel
 from training.estimators.answering import Floats, Unit
+from training.evaluation.thresholds import SAME, below_floor, discounted, verdicts
 
 Ints = NDArray[np.int64]
 #: Changes are told with one digit from this share on, smaller ones with the digit that they have.

@@ -15,7 +15,7 @@ from data.comparisons.labels.consensus import decided
 from data.comparisons.sides import Sides
 from data.comparisons.tables import COMPARISON_DTYPES, OPERATION, ComparisonTables, units
 from data.paths import Places
-from features.comparisons.prepared import Asked
+from features.comparisons.vectors import Asked
 from serving.comparisons.explain.features import Fact
 from serving.comparisons.explain.sentences import Facts, direction, sentences
 from serving.reports.chart_marks import Boxes, Dots, ValueLine, thinned

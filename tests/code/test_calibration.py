@@ -5,7 +5,8 @@ import pytest
 from scipy.special import expit
 from sklearn.metrics import average_precision_score
 
-from training.evaluation.calibration import CalibrationMap, calibrated, calibration_error
+from training.estimators.answering import CalibrationMap
+from training.evaluation.calibration import calibrated, calibration_error
 
 
 def rows(seed, warp, count=6000, groups=300):

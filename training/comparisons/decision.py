@@ -16,7 +16,8 @@ from data.errors import InputError
 from data.tables.files import replacing
 from data.tables.specs import read_table
 from training.comparisons.family import Examples, Family, FeatureTable
-from training.evaluation.calibration import CalibrationMap, calibrated, calibration_error
+from training.estimators.answering import CalibrationMap
+from training.evaluation.calibration import calibrated, calibration_error
 from training.evaluation.metrics import DIGITS
 from training.evaluation.thresholds import (
     GUARANTEE,
@@ -28,40 +29,15 @@ from training.evaluation.thresholds import (
     Usual,
     VerdictCosts,
     Wish,
+    below_floor,
     cuts_for,
+    discounted,
     kept,
     looking,
+    verdicts,
 )
 
 Floats = NDArray[np.float64]
-
-#: Shares that differ by less than this are the same: 30.15 is 0.5 % above 30.
-SAME = 1e-9
-
-
-def below_floor(worst_change: Floats, floor: float) -> NDArray[np.bool_]:
-    """Return where no median got worse by as much as may be called a regression.
-
-    Parameters
-    ----------
-    worst_change : ndarray of shape (n_comparisons,)
-        As `features.comparisons.prepared.Asked` has it: negative is worse.
-    floor : float
-        As a share of the baseline's median; 0 = there is no floor.
-    """
-    if floor == 0:
-        return np.zeros(len(worst_change), bool)
-    return np.asarray(worst_change > -floor + SAME)
-
-
-def decided(probability: Floats, worst_change: Floats, floor: float) -> Floats:
-    """Return the probability of ``fail`` that counts: 0 below the floor, else the model's."""
-    return np.where(below_floor(worst_change, floor), 0.0, probability)
-
-
-def discounted(told: Floats, below: NDArray[np.bool_], beneath: float) -> Floats:
-    """Return calibrated probabilities, and so much of those below the floor, from where no model learns."""
-    return np.where(below, beneath * told, told)
 
 
 def examples_of(family: Family, table: FeatureTable) -> Examples:
@@ -70,23 +46,6 @@ def examples_of(family: Family, table: FeatureTable) -> Examples:
     without = replace(bare.examples, below=below_floor(read_changes(family.bare, table), floor))
     below = below_floor(read_changes(family.changes, table), floor)
     return replace(table.examples, below=below, bare=without)
-
-
-def verdicts(cuts: Cuts, told: Floats, below: NDArray[np.bool_], *, beneath: bool) -> NDArray[np.str_]:
-    """Return the verdicts; nothing fails below the floor.
-
-    Parameters
-    ----------
-    told : ndarray of shape (n_comparisons,)
-        Calibrated probabilities.
-    below : ndarray of bool, shape (n_comparisons,)
-        Which lie below the floor.
-    beneath : bool
-        Whether these may be ``unsure``; see `training.evaluation.thresholds.Wish`.
-    """
-    said = cuts.answers(told)
-    doubted = (said != "pass") & beneath
-    return np.where(below, np.where(doubted, "unsure", "pass"), said)
 
 
 def read_changes(path: Path, table: FeatureTable) -> Floats:

@@ -19,7 +19,7 @@ from data.paths import Places
 from data.tables.documents import written
 from features.comparisons.vectors import EVIDENCE
 from training.comparisons.behavioural_checks import broken, rules
-from training.comparisons.decision import decided, read_changes
+from training.comparisons.decision import read_changes
 from training.comparisons.family import Family, FeatureTable
 from training.comparisons.stored import FILE as EXAMPLES
 from training.comparisons.stored import Card, ReadyModel, TrainedModel
@@ -30,6 +30,7 @@ from training.evaluation.figures import show, verdict_figures
 from training.evaluation.metrics import as_dict, ranked, scores_of
 from training.evaluation.paired_bootstrap import Unseen, by_entry, paired_difference
 from training.evaluation.search import read_tuned
+from training.evaluation.thresholds import decided
 from training.registry.champions import Tracked, client, mlflow
 from training.registry.contest import Candidate, Compared, Means, promoted
 from training.registry.runs import Logbook, TrackedRun, headline, scores_by_name, trials_of

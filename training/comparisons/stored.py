@@ -18,16 +18,30 @@ from data.tables import arrays
 from data.tables.arrays import ArraySpec
 from features.comparisons.history import ORDINARY
 from features.comparisons.outliers import NOTHING, without_copies, without_wild
-from features.comparisons.prepared import Asked
-from features.comparisons.vectors import computed, described, set_of, vectors
-from training.comparisons.decision import below_floor, decided, discounted, verdicts
+from features.comparisons.vectors import Asked, computed, described, set_of, vectors
 from training.estimators import compiled_pipeline, out_of_distribution
-from training.estimators.answering import Answering, Fitted, Floats, Unit, model_answering, require_finite
+from training.estimators.answering import (
+    Answering,
+    CalibrationMap,
+    Fitted,
+    Floats,
+    Unit,
+    model_answering,
+    require_finite,
+)
 from training.estimators.boosted_trees import boosted
 from training.estimators.compiled_pipeline import belongs, write_arrays
 from training.estimators.out_of_distribution import Familiar, Strangeness
-from training.evaluation.calibration import CalibrationMap
-from training.evaluation.thresholds import Cuts, Promise, Wish, cuts_for
+from training.evaluation.thresholds import (
+    Cuts,
+    Promise,
+    Wish,
+    below_floor,
+    cuts_for,
+    decided,
+    discounted,
+    verdicts,
+)
 from training.registry.stored import (
     MODEL,
     Deciles,

@@ -9,11 +9,14 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from pydantic import FiniteFloat
 
 from data.errors import ModelError
 from data.tables.arrays import ArraySpec
 
 Floats = NDArray[np.float64]
+#: What a calibration was learned as.
+CalibrationKind = Literal["none", "sigmoid", "beta", "isotonic"]
 Unit = Literal["log-odds", "probability"]
 #: By how much the log-odds of a sure fail rise with every unit of its step.
 STEEPNESS = 3.0
@@ -259,3 +262,28 @@ def _filling(steps: Sequence[Any]) -> tuple[Floats, Floats] | None:
     if kinds != _PLAIN or np.isnan(steps[0].statistics_).any():
         return None
     return steps[0].statistics_, np.zeros(len(steps[0].statistics_))
+
+
+@dataclass(frozen=True)
+class CalibrationMap:
+    """A strictly increasing map of probabilities that leaves 0 and 1 where they are; rankings stay."""
+
+    kind: CalibrationKind  # what it was learned as
+    #: raw, told: its knots: what the model says, and what is told; straight between them.
+    raw: tuple[FiniteFloat, ...]
+    told: tuple[FiniteFloat, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse what is no such map."""
+        if len(self.raw) != len(self.told) or not {*self.raw[:1], *self.told[:1]} == {0.0}:
+            raise ValueError("calibration: expected as many knots on both sides, from 0 on")
+        if self.raw[-1] != 1 or self.told[-1] != 1 or np.diff([self.raw, self.told]).min() <= 0:
+            raise ValueError("calibration: expected knots that increase up to 1")
+
+    def of(self, probability: Floats) -> Floats:
+        """Return what is told for raw probabilities, of any shape."""
+        return np.asarray(np.interp(probability, self.raw, self.told), np.float64)
+
+    def at(self, probability: float) -> float:
+        """Return what is told for one."""
+        return float(np.interp(probability, self.raw, self.told))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import FiniteFloat
+
+from training.estimators.answering import CalibrationKind, CalibrationMap
 
 Floats = NDArray[np.float64]
-Kind = Literal["none", "sigmoid", "beta", "isotonic"]
 #: A map of log-odds to log-odds.
 Line = Callable[[Floats], Floats]
 
@@ -27,31 +25,6 @@ FOLDS = 5
 HELD = 1.0
 #: The ranges of a reliability diagram.
 RANGES = 10
-
-
-@dataclass(frozen=True)
-class CalibrationMap:
-    """A strictly increasing map of probabilities that leaves 0 and 1 where they are; rankings stay."""
-
-    kind: Kind  # what it was learned as
-    #: raw, told: its knots: what the model says, and what is told; straight between them.
-    raw: tuple[FiniteFloat, ...]
-    told: tuple[FiniteFloat, ...]
-
-    def __post_init__(self) -> None:
-        """Refuse what is no such map."""
-        if len(self.raw) != len(self.told) or not {*self.raw[:1], *self.told[:1]} == {0.0}:
-            raise ValueError("calibration: expected as many knots on both sides, from 0 on")
-        if self.raw[-1] != 1 or self.told[-1] != 1 or np.diff([self.raw, self.told]).min() <= 0:
-            raise ValueError("calibration: expected knots that increase up to 1")
-
-    def of(self, probability: Floats) -> Floats:
-        """Return what is told for raw probabilities, of any shape."""
-        return np.asarray(np.interp(probability, self.raw, self.told), np.float64)
-
-    def at(self, probability: float) -> float:
-        """Return what is told for one."""
-        return float(np.interp(probability, self.raw, self.told))
 
 
 def log_odds(probability: Floats) -> Floats:
@@ -84,7 +57,7 @@ def calibrated(y: NDArray[np.int64], probability: Floats, groups: NDArray[np.str
         kind: [learn(y[fold != one], odds[fold != one]) for one in usable] for kind, learn in _KINDS.items()
     }
     plain = _loss(y, odds)
-    best: Kind = "none"
+    best: CalibrationKind = "none"
     gained = 0.0
     for kind, learned in maps.items():
         loss = plain.copy()
@@ -131,7 +104,7 @@ def _isotonic(y: NDArray[np.int64], odds: Floats) -> Line:
     return line
 
 
-_KINDS: dict[Kind, Callable[[NDArray[np.int64], Floats], Line]] = {
+_KINDS: dict[CalibrationKind, Callable[[NDArray[np.int64], Floats], Line]] = {
     "sigmoid": sigmoid,
     "beta": _beta,
     "isotonic": _isotonic,
@@ -156,7 +129,7 @@ def _fitted(y: NDArray[np.int64], columns: Floats) -> Floats:
     return found
 
 
-def _knotted(kind: Kind, lines: list[Line]) -> CalibrationMap:
+def _knotted(kind: CalibrationKind, lines: list[Line]) -> CalibrationMap:
     from scipy.special import expit
 
     odds = np.linspace(log_odds(np.zeros(1))[0], log_odds(np.ones(1))[0], KNOTS)

@@ -397,3 +397,49 @@ def _middle(low: float, high: float) -> float:
     odds = float(np.log(edges / (1 - edges)).mean())
     middle = 1 / (1 + np.exp(-odds))
     return float(middle) if low < middle <= high else float((low + high) / 2)
+
+
+#: Shares that differ by less than this are the same: 30.15 is 0.5 % above 30.
+SAME = 1e-9
+
+
+def below_floor(worst_change: Floats, floor: float) -> NDArray[np.bool_]:
+    """Return where no median got worse by as much as may be called a regression.
+
+    Parameters
+    ----------
+    worst_change : ndarray of shape (n_comparisons,)
+        As `features.comparisons.vectors.Asked` has it: negative is worse.
+    floor : float
+        As a share of the baseline's median; 0 = there is no floor.
+    """
+    if floor == 0:
+        return np.zeros(len(worst_change), bool)
+    return np.asarray(worst_change > -floor + SAME)
+
+
+def decided(probability: Floats, worst_change: Floats, floor: float) -> Floats:
+    """Return the probability of ``fail`` that counts: 0 below the floor, else the model's."""
+    return np.where(below_floor(worst_change, floor), 0.0, probability)
+
+
+def discounted(told: Floats, below: NDArray[np.bool_], beneath: float) -> Floats:
+    """Return calibrated probabilities, and so much of those below the floor, from where no model learns."""
+    return np.where(below, beneath * told, told)
+
+
+def verdicts(cuts: Cuts, told: Floats, below: NDArray[np.bool_], *, beneath: bool) -> NDArray[np.str_]:
+    """Return the verdicts; nothing fails below the floor.
+
+    Parameters
+    ----------
+    told : ndarray of shape (n_comparisons,)
+        Calibrated probabilities.
+    below : ndarray of bool, shape (n_comparisons,)
+        Which lie below the floor.
+    beneath : bool
+        Whether these may be ``unsure``; see `training.evaluation.thresholds.Wish`.
+    """
+    said = cuts.answers(told)
+    doubted = (said != "pass") & beneath
+    return np.where(below, np.where(doubted, "unsure", "pass"), said)

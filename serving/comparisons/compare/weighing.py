@@ -13,8 +13,8 @@ from data.comparisons.sides import Floats, Sides
 from data.comparisons.tables import ComparisonTables
 from features.comparisons.between_run_variation import Known, MachineOffsets, machine_offsets
 from features.comparisons.lasting_changes import SMALLEST, WANTED
-from features.comparisons.prepared import Asked
 from features.comparisons.summaries import spread
+from features.comparisons.vectors import Asked
 from serving.comparisons.explain.features import percent
 from serving.comparisons.judge import Judgement, Move, Verdict, judge, moves
 from serving.comparisons.model import Judge

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data.comparisons.sides import Floats, Ints, Samples, Sides
-from features.comparisons.prepared import Asked
 from features.comparisons.summaries import flat
+from features.comparisons.vectors import Asked
 
 #: Answers to scaled comparisons.
 Decide = Callable[[Sides], NDArray[np.str_]]

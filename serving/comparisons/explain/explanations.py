@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from features.comparisons.prepared import Asked
+from features.comparisons.vectors import Asked
 from serving.comparisons.explain.counterfactuals import Decide, flips
 from serving.comparisons.explain.features import FACTS, Fact, described, lacking, meaning, percent, shown
 from serving.comparisons.explain.sentences import (

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from data.comparisons.pair import counted
 from data.comparisons.sides import Floats, Ints, Samples, Sides
 from data.comparisons.units import Unit, is_told
-from features.comparisons.prepared import Asked
 from features.comparisons.summaries import oriented, rank_test, superiority
+from features.comparisons.vectors import Asked
 from serving.comparisons.explain.features import Fact, percent
 
 #: The interquartile range of a normal distribution in standard deviations.

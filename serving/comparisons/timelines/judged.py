@@ -15,8 +15,8 @@ from data.comparisons import validity
 from data.comparisons.sides import Floats, Ints, NamedSides, Samples, Sides, five_numbers
 from data.comparisons.timelines.selection import MeasuredOperation, MeasuredVersions
 from features.comparisons.lasting_changes import Shift
-from features.comparisons.prepared import Asked
-from training.comparisons.decision import below_floor
+from features.comparisons.vectors import Asked
+from training.evaluation.thresholds import below_floor
 
 if TYPE_CHECKING:
     from serving.client import Judge as AskedServer

@@ -18,12 +18,13 @@ from serving.models import Served
 from serving.reports.verdict_lines import as_markdown, as_plain
 from tests.code.comparisons.test_judging import asked, rows, served  # noqa: F401 - a fixture
 from tests.families import feature_table, small_family
-from training.comparisons.decision import below_floor, decided, read_changes, write_held
+from training.comparisons.decision import read_changes, write_held
 from training.comparisons.evaluate import out_of_fold
 from training.comparisons.family import FeatureTable, parts
 from training.comparisons.stored import Card, TrainedModel
 from training.comparisons.tune import Classified
 from training.estimators.catalogue import CATALOGUE, answering, pipeline
+from training.evaluation.thresholds import below_floor, decided
 
 
 def judged(served, *configurations, floor=None):  # noqa: F811 - a fixture's name

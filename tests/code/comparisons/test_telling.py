@@ -17,8 +17,7 @@ from data.comparisons.params import FeatureSet
 from data.comparisons.posted import named_sides
 from data.comparisons.request import read_request
 from data.errors import InputError
-from features.comparisons.prepared import Asked
-from features.comparisons.vectors import columns, described, vectors
+from features.comparisons.vectors import Asked, columns, described, vectors
 from serving.comparisons import render
 from serving.comparisons.explain.counterfactuals import TRIED
 from serving.comparisons.explain.features import described as said

@@ -21,7 +21,7 @@ from serving.models import Served
 from serving.reports.verdict_lines import as_junit, as_markdown
 from tests.code.comparisons.test_judging import asked, rows, served  # noqa: F401 - a fixture
 from training.comparisons.stored import Card
-from training.evaluation.calibration import CalibrationMap
+from training.estimators.answering import CalibrationMap
 from training.evaluation.thresholds import Cuts, Promise, Promised, Wish
 
 PROMISE = Promise(

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from features.comparisons.outliers import without_wild
-from features.comparisons.prepared import Asked
+from features.comparisons.vectors import Asked
 from tests.code.comparisons.sides_by_hand import sides_of, sides_of_summaries
 
 TEN = [99.0, 99.5, 100.0, 100.5, 101.0, 99.2, 99.8, 100.3, 100.7, 100.1]

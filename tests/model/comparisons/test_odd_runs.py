@@ -5,8 +5,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from features.comparisons.prepared import Asked
-from features.comparisons.vectors import vectors
+from features.comparisons.vectors import Asked, vectors
 from tests.code.comparisons.sides_by_hand import sides_of
 from tests.model.comparisons.test_obvious import trained
 from training.comparisons.stored import ReadyModel

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from data.comparisons.pair import MatchedOperations
 from data.comparisons.sides import NamedSides
 from data.comparisons.tables import ComparisonTables
-from features.comparisons.prepared import Asked
+from features.comparisons.vectors import Asked
 from serving.comparisons.compare.rows import QUIET, rows_of
 from serving.comparisons.compare.weighing import weigh
 from serving.comparisons.explain.sentences import Facts

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from features.comparisons.prepared import Asked
-from features.comparisons.vectors import vectors
+from features.comparisons.vectors import Asked, vectors
 from tests.code.comparisons.sides_by_hand import sides_of
 from training.estimators.catalogue import CATALOGUE, fail_probability, pipeline
 
