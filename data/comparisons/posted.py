@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from data.comparisons.request import Comparison, Configuration, FiveNumbers, versions_of
+from data.comparisons.request import Comparison, Configuration, FiveNumbers
 from data.comparisons.sides import (
     HISTORY_VERSIONS,
     LATER_VERSIONS,
@@ -52,34 +52,40 @@ class _SampleLists:
         self.summaries: list[tuple[int, int, tuple[float, ...]]] = []
         for row, comparison in enumerate(comparisons):
             sign = -1.0 if comparison.better == "lower" else 1.0
-            for one in sorted(comparison.configurations, key=_BY_THREADS):
-                if self._add(row, one):
+            configurations = comparison.configurations
+            for one in (
+                configurations if len(configurations) == 1 else sorted(configurations, key=_BY_THREADS)
+            ):
+                if _is_measured(one.baseline) or _is_measured(one.target):
+                    self._add(row, one)
                     self.signs.append(sign)
 
-    def _add(self, row: int, one: Configuration) -> bool:
-        """Add a configuration, unless both of its sides are empty."""
-        given = one.baseline, one.target
-        sides = [_with_samples(versions_of(side)) for side in given]
-        if not any(sides) and all(isinstance(side, list) for side in given):
-            return False
-        history = _with_samples(one.history)[-HISTORY_VERSIONS:]
-        lengths, order = [self._add_versions(history, -len(history))], 0
-        for place, (side, versions) in enumerate(zip(given, sides, strict=True)):
+    def _add(self, row: int, one: Configuration) -> None:
+        start, order = len(self.values), 0
+        if one.history:
+            history = _with_samples(one.history)[-HISTORY_VERSIONS:]
+            self._add_versions(history, -len(history))
+        stops = [len(self.values)]
+        for place, side in enumerate((one.baseline, one.target)):
+            versions: Sequence[list[float]] = ()
             if not isinstance(side, list):
                 self.summaries.append((place, len(self.signs), _FIVE(side)))
-            lengths.append(self._add_versions(versions, order))
-            order += max(len(versions), 1)
-        lengths.append(self._add_versions(_with_samples(one.later)[:LATER_VERSIONS], order))
+            elif side:
+                versions = _with_samples(side) if isinstance(side[0], list) else (side,)
+                self._add_versions(versions, order)
+            order += len(versions) or 1
+            stops.append(len(self.values))
+        if one.later:
+            self._add_versions(_with_samples(one.later)[:LATER_VERSIONS], order)
+        before, between, after = stops
+        lengths = before - start, between - before, after - between, len(self.values) - after
         self.configurations.extend((row, one.threads, *lengths))
-        return True
 
-    def _add_versions(self, versions: Sequence[list[float]], first: int) -> int:
-        """Add versions, the first of which has the order `first`; return how many samples they have."""
-        start = len(self.values)
+    def _add_versions(self, versions: Sequence[list[float]], first: int) -> None:
+        """Add versions, the first of which has the order `first`."""
         for order, samples in enumerate(versions, first):
             self.values.extend(samples)
             self.versions.extend((order, len(samples)))
-        return len(self.values) - start
 
     def sides(self, siblings_worse: np.ndarray[Any, Any] | None) -> Sides:
         versions = np.array(self.versions, np.int64).reshape(-1, 2)
@@ -96,6 +102,13 @@ class _SampleLists:
             configurations[:, 0], self.n_comparisons, configurations[:, 1], np.array(self.signs),
             baseline, target, history, later, five[0], five[1], siblings_worse=siblings_worse,
         )  # fmt: skip
+
+
+def _is_measured(side: list[float] | list[list[float]] | FiveNumbers) -> bool:
+    """Return whether a side is a summary or holds a sample."""
+    if not isinstance(side, list):
+        return True
+    return any(side) if side and isinstance(side[0], list) else bool(side)
 
 
 def _with_samples(versions: Sequence[list[float] | FiveNumbers]) -> list[list[float]]:
