@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Mapping
-from contextlib import suppress
-from pathlib import Path
 from time import perf_counter
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from serving.http.models import Lazy
@@ -18,7 +14,6 @@ from serving.http.request_context import Exchange
 
 #: Seconds between which requests are told apart.
 BUCKETS = (0.001, 0.002, 0.004, 0.006, 0.01, 0.015, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60)
-_LIVE = re.compile(r"gauge_live\w+_(\d+)\.db")
 
 
 class ServerCounters:
@@ -109,30 +104,9 @@ class ServerCounters:
         """Return what all workers counted, as Prometheus reads it."""
         registry = self._registry
         if self._shared is not None:
-            _forget_the_dead(Path(self._shared))
             registry = CollectorRegistry()
             MultiProcessCollector(registry, self._shared)  # type: ignore[no-untyped-call]
         further = CollectorRegistry()
         for one in self._further:
             further.register(one)
         return generate_latest(registry) + generate_latest(further)
-
-
-def _forget_the_dead(shared: Path) -> None:
-    """Remove what workers that are gone said of themselves; what they counted stays."""
-    found = (_LIVE.fullmatch(path.name) for path in shared.glob("gauge_live*.db"))
-    for worker in {int(match[1]) for match in found if match}:
-        if not _runs(worker):
-            # another worker may be at it, too
-            with suppress(FileNotFoundError):
-                mark_process_dead(worker, shared)  # type: ignore[no-untyped-call]
-
-
-def _runs(worker: int) -> bool:
-    try:
-        os.kill(worker, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -20,6 +20,7 @@ from data.comparisons.labels.label_store import AwayError, KeptLabel, LabelStore
 from serving.comparisons.labelling.offered import Offered, OfferedReport
 from serving.comparisons.labelling.pool import LabelOrder, LabelPool, LabelsGiven, Reader
 from serving.comparisons.labelling.rows import ContentsLine, Heading, ShownComparison, rows_of
+from serving.comparisons.labels import endpoints
 from serving.http.authentication import holder
 from serving.http.browser_pages import page
 from serving.http.schemas import RefusedError
@@ -46,7 +47,8 @@ _OWN = {"connect-src": "'self'", "form-action": "'self'"}
 
 
 def install(app: FastAPI) -> None:
-    """Let `app`, whose ``state`` has the ``labels``, show comparisons; the ``state`` gets the ``pool``."""
+    """Let `app` take labels and show comparisons; its ``state`` gets ``labels`` and the ``pool``."""
+    endpoints.install(app)
     source = app.state.settings.options.get("comparisons")
     app.state.pool = LabelPool(None if source is None else Path(source), app.state.models.get("model"))
     pages, threads = _Pages(app), CapacityLimiter(THREADS)
