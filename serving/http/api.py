@@ -59,8 +59,8 @@ def create_app(models: Mapping[str, Lazy], settings: ServerSettings | None = Non
     _add_state(app)
     tracing.install(app)
     figures.install(app)
-    _describe(app)
     middleware.install(app, app.state.settings)
+    _describe(app)
     return app
 
 
@@ -175,18 +175,20 @@ def _listed() -> type[BaseModel]:
 
 
 def _describe(app: FastAPI) -> None:
-    """Add the models that only the descriptions of requests and problems refer to."""
+    """Add the models that only requests and problems refer to, and what stands around every request."""
     described = app.openapi
 
     def openapi() -> dict[str, Any]:
         """Describe the interface once, and keep the description."""
         if app.openapi_schema is None:
-            components = described()["components"]["schemas"]
+            document = described()
+            components = document["components"]["schemas"]
             models: list[type[BaseModel]] = [*(door.request for door in doors()), ProblemDetails]
             for model in models:
                 schema = model.model_json_schema(ref_template=f"{_SCHEMAS}{{model}}")
                 components.update(schema.pop("$defs", {}))
                 components[model.__name__] = schema
+            middleware.describe(document, app.state.settings)
         assert app.openapi_schema is not None
         return app.openapi_schema
 
