@@ -13,7 +13,7 @@ from data.errors import InputError, one_line, visible
 from data.tables.files import replacing, writing
 from data.tables.formats import TABLES
 from data.tables.problems import unknown
-from serving.reports.verdict_lines import Lines, as_junit, as_markdown, as_plain, as_terminal
+from serving.reports.verdict_lines import Lines, as_junit, as_markdown, as_plain
 from serving.supply import Importing, Judging, ServingSupply, supplies
 
 Form = TypeVar("Form", bound=str)
@@ -129,7 +129,7 @@ def give(told: Told, wanted: Wanted) -> int:
     elif wanted.shown == "xml":
         content = told.xml()
     elif wanted.shown == "table" and wanted.output is None and sys.stdout.isatty():
-        write(as_terminal(told.lines()), None, styled=True)
+        write(as_plain(told.lines(), terminal=True), None, styled=True)
         return 1 if wanted.fail_on_regression and told.fails else 0
     else:
         content = _TABLES[wanted.shown](told.lines())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from gzip import BadGzipFile, GzipFile
@@ -58,6 +58,15 @@ async def body_of(request: Request, limit: int) -> bytes:
         raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, told, headers)
     body = await _read(request, limit)
     return body if unpack is None else await to_thread.run_sync(_unpacked, unpack, body, limit)
+
+
+def media_type_of(request: Request, expected: Collection[str]) -> str:
+    """Return the type of a body; RefusedError with 415 if another one is expected."""
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type not in expected:
+        told = f"Content-Type {media_type[:100]!r}: expected {' or '.join(expected)}"
+        raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, told)
+    return media_type
 
 
 async def _read(request: Request, limit: int) -> bytes:

@@ -227,11 +227,10 @@ def report(path: Path, *, running: bool = False) -> ShadowReport:
 
 def figures_of(name: str, versions: set[str]) -> list[ShadowFigures]:
     """Return the figures of two versions of a model, in either role; none where they cannot be read."""
-    try:
+    with suppress(InputError):
         known = report(figures_file()).figures
-    except InputError:
-        return []
-    return [one for one in known if one.name == name and {one.champion, one.challenger} == versions]
+        return [one for one in known if one.name == name and {one.champion, one.challenger} == versions]
+    return []
 
 
 def _figures(store: sqlite3.Connection) -> list[ShadowFigures]:
