@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from data.errors import InputError, one_line, visible
@@ -91,6 +92,17 @@ def judge_source(
     assert judging is not None
     refuse_others(options, judging, source)
     return judging.judge(source, uri, wanted, keep_going=keep_going, **options)
+
+
+def judged_again(
+    judging: Judging, source: Path, uri: str, form: str, *, keep_going: bool = False, **options: Any
+) -> bytes:
+    """Return what ``perfjudge judge`` answers about a source in a form; errors as of `judge_source`."""
+    with TemporaryDirectory() as scratch:
+        output = Path(scratch) / "answer"
+        wanted = Wanted(form, output, fail_on_regression=False)
+        judging.judge(source, uri, wanted, keep_going=keep_going, **options)
+        return output.read_bytes()
 
 
 def supply_of(source: Path) -> ServingSupply:

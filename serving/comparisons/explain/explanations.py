@@ -176,7 +176,7 @@ class Explanations:
         first = int(self.answers[row] == "fail")
         return tuple(
             Precedent(
-                *self.precedents.named[index[at]],
+                *self.precedents.named[int(index[at])],
                 distance[at],
                 _near(self._compared, there[at], here, alike[at]),
             )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 from math import exp, expm1
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, cast, get_args
 
 #: What can be told of a comparison; each is measured, whatever the model says.
 Fact = Literal[
@@ -61,7 +61,8 @@ _WHERE = {
 def _meanings() -> Mapping[str, Meaning]:
     """Read the table of features, by their names before a reduction, a window or a penalty."""
     text = (files("serving.comparisons.explain") / "features.csv").read_text(encoding="utf-8")
-    return {name: Meaning(*told) for name, *told in csv.reader(text.splitlines()[1:])}
+    rows = csv.reader(text.splitlines()[1:])
+    return {name: Meaning(phrase, kind, cast("Fact", fact)) for name, phrase, kind, fact in rows}
 
 
 @cache

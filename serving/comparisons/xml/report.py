@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
@@ -140,7 +139,7 @@ def written(
     ]
     # what overflows is not written
     with np.errstate(over="ignore", invalid="ignore"):
-        content = _Content.of(tables)
+        content = _Content(tables)
         told = None if verdicts is None else verdicts()
         for row, status in enumerate(statuses):
             content.add(etree, nodes[report[row]], row, status, None if told is None else told[row])
@@ -151,39 +150,21 @@ def written(
     return visible_xml(document)
 
 
-@dataclass(frozen=True)
 class _Content:
-    """What is written of comparisons, by their rows."""
+    """What is written of the comparisons of tables, by their rows."""
 
-    sides: Sides
-    moments: tuple[Floats, Floats]
-    first: NDArray[np.int64]
-    units: list[str]
-    identifiers: list[str]
-    labels: list[list[dict[str, str]]]
-    names: list[list[str]]
-    siblings_worse: Floats
-
-    @classmethod
-    def of(cls, tables: ComparisonTables) -> _Content:
-        sides = Sides.of(tables)
-        first = np.searchsorted(sides.comparison, np.arange(sides.n_comparisons + 1))
+    def __init__(self, tables: ComparisonTables) -> None:
+        self.sides = sides = Sides.of(tables)
+        self.moments = _moments(sides.baseline), _moments(sides.target)
+        self.first = np.searchsorted(sides.comparison, np.arange(sides.n_comparisons + 1))
         known = tables.results.drop_duplicates(OPERATION)[[*OPERATION, "unit"]]
         units = tables.comparisons[OPERATION].merge(known, on=OPERATION, how="left")["unit"]
+        self.units = units.fillna(UNKNOWN).tolist()
         identifiers = tables.comparisons["comparison_id"].map(printable)
-        named = identifiers.where(~identifiers.duplicated(), "")
-        names = tables.comparisons[["benchmark", "operation"]].to_numpy().tolist()
-        moments = _moments(sides.baseline), _moments(sides.target)
-        return cls(
-            sides,
-            moments,
-            first,
-            units.fillna(UNKNOWN).tolist(),
-            named.tolist(),
-            _labels(tables),
-            names,
-            siblings_worse(sides),
-        )
+        self.identifiers = identifiers.where(~identifiers.duplicated(), "").tolist()
+        self.labels = _labels(tables)
+        self.names = tables.comparisons[["benchmark", "operation"]].to_numpy().tolist()
+        self.siblings_worse = siblings_worse(sides)
 
     def add(self, etree: Any, report: Any, row: int, status: str, told: Any) -> None:
         """Add a comparison to its report, and in it the element that says what is `told`, if any."""
