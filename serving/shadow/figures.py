@@ -108,14 +108,17 @@ class SaidBoth:
 
 @dataclass(frozen=True)
 class ShadowFigures(Contenders):
-    """How often two contenders gave the same verdict.
+    """What was found of two contenders.
 
     Attributes
     ----------
+    name, champion, challenger, source : str
+        As of `serving.shadow.figures.Contenders`.
     since, until : str
         When the first and the last case was judged, in UTC, as ISO 8601 has it.
     judged, agreed : int
         How many cases there were, and in how many both said the same.
+    said : list of SaidBoth
     """
 
     since: str
