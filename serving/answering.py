@@ -7,13 +7,14 @@ import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from data.errors import InputError, one_line, visible
 from data.tables.files import replacing, writing
 from data.tables.formats import TABLES
 from data.tables.problems import unknown
-from serving.reports.verdict_lines import Lines, as_junit, as_markdown, as_plain, as_terminal
+from serving.reports.verdict_lines import Lines, as_junit, as_markdown, as_plain
 from serving.supply import Importing, Judging, ServingSupply, supplies
 
 Form = TypeVar("Form", bound=str)
@@ -93,6 +94,17 @@ def judge_source(
     return judging.judge(source, uri, wanted, keep_going=keep_going, **options)
 
 
+def judged_again(
+    judging: Judging, source: Path, uri: str, form: str, *, keep_going: bool = False, **options: Any
+) -> bytes:
+    """Return what ``perfjudge judge`` answers about a source in a form; errors as of `judge_source`."""
+    with TemporaryDirectory() as scratch:
+        output = Path(scratch) / "answer"
+        wanted = Wanted(form, output, fail_on_regression=False)
+        judging.judge(source, uri, wanted, keep_going=keep_going, **options)
+        return output.read_bytes()
+
+
 def supply_of(source: Path) -> ServingSupply:
     """Return the family that judges a source: the one that recognises it, else the one that takes any."""
     known = [(one, one.judging) for one in supplies() if one.judging is not None]
@@ -129,7 +141,7 @@ def give(told: Told, wanted: Wanted) -> int:
     elif wanted.shown == "xml":
         content = told.xml()
     elif wanted.shown == "table" and wanted.output is None and sys.stdout.isatty():
-        write(as_terminal(told.lines()), None, styled=True)
+        write(as_plain(told.lines(), terminal=True), None, styled=True)
         return 1 if wanted.fail_on_regression and told.fails else 0
     else:
         content = _TABLES[wanted.shown](told.lines())

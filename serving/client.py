@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from serving.asking import Answers, Batched, JudgeError
-from serving.comparisons.client import AsksComparisons
+from serving.asking import Answers, Asking, Batched, JudgeError
 from serving.supply import MEBIBYTE
 
 if TYPE_CHECKING:
+    from data.comparisons.request import Comparison
+    from serving.comparisons.schemas import VerdictAnswer
     from serving.corun.schemas import CorunQuestion, FirstSeconds, OnlineAnswer, SoloRun, StaticPrediction
     from serving.fingerprints.schemas import Application, Machine, ProfileAnswer
     from serving.matrices.schemas import MatrixVerdictAnswer, Pair
@@ -17,12 +18,26 @@ if TYPE_CHECKING:
 __all__ = ["Answers", "Judge", "JudgeError"]
 
 
-class Judge(AsksComparisons):
+class Judge(Asking):
     """A server of perfjudge; parameters as of `serving.asking.Asking`.
 
     Every question raises a JudgeError if the server refuses it or does not answer. docs/http.md has the form
     of the mappings that may stand in place of the types of requests.
     """
+
+    def comparisons(self, comparisons: Iterable[Comparison | Mapping[str, Any]]) -> Answers[VerdictAnswer]:
+        """Have any number of comparisons judged, in their order."""
+        from serving.comparisons.schemas import JudgeAnswer
+
+        question = Batched(
+            "/v1/comparisons/judge",
+            "comparisons",
+            JudgeAnswer,
+            lambda told: Answers.of(told.verdicts, told.model, told.notes),
+            10_000,
+            32 * MEBIBYTE,
+        )
+        return self.ask_each(question, comparisons)
 
     def matrices(
         self, pairs: Iterable[Pair | Mapping[str, Any]], units: Mapping[str, str] | None = None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from data.errors import InputError
 from data.families import FAMILIES
@@ -26,8 +26,6 @@ Options = Mapping[str, Any]
 Handle = Callable[[bytes, Any], "Answered"]
 #: Answers bodies that wait together: for each its answer, or what its handler would raise.
 Together = Callable[[Sequence[bytes], Any], "Sequence[Answered | Exception]"]
-#: What a token may be allowed: to ask, or to label.
-Scope = Literal["read", "label"]
 MEBIBYTE = 2**20
 
 
@@ -130,8 +128,6 @@ class Door:
         The JSON Schemas of bodies and of answers of the other types.
     together : callable or None
         Answers several bodies of JSON at once, each with the bytes that it would get alone.
-    scope : {"read", "label"}
-        What a token must allow.
     refusals : tuple of int
         The statuses of refusals that no other endpoint has.
     beside : ShadowSupply or None
@@ -153,7 +149,6 @@ class Door:
     described: Mapping[str, Any] = field(default_factory=dict)
     told: Mapping[str, Any] = field(default_factory=dict)
     together: Together | None = None
-    scope: Scope = "read"
     refusals: tuple[int, ...] = ()
     beside: ShadowSupply | None = None
     without: bool = False

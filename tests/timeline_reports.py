@@ -68,8 +68,8 @@ def operation(benchmark, name, many, threads, draw, *, changes=(), spread=0.008,
     words = {int(at): (REASON.format(threads[-1], 100 * lost[at]),) for at in told}
     unit = "Mop/s" if better == "higher" else "seconds"
     return TimelineOperation(
-        benchmark, name, unit, better, tuple(threads), len(threads) - 1, five, beside, before, probability,
-        words, tuple(changes), spread * 2.5, spread * 2.5 > 0.05,
+        benchmark, name, unit, better, tuple(threads), 0, beside, before, probability, words,
+        five=five, changes=tuple(changes), instability=spread * 2.5,
     )  # fmt: skip
 
 
@@ -106,14 +106,9 @@ def heat(many=24, seconds=110, version=0):
     values[5:6, 20:30] = np.nan
     rows = tuple(f"CPU {number}" for number in range(many))
     return HeatMap(
-        "Use of each CPU, cg_C_x at 16 threads",
-        rows,
-        np.arange(seconds) * 1.0,
-        values,
-        "%",
-        "heat/mpstat.csv",
-        version,
-    )
+        "use", rows, np.arange(seconds) * 1.0, values, "%",
+        title="Use of each CPU, cg_C_x at 16 threads", source="heat/mpstat.csv", version=version,
+    )  # fmt: skip
 
 
 def simulated(many=60, operations=23, configurations=4, heats=1):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ from serving.comparisons.charts import (
     vectors_chart,
 )
 from serving.comparisons.evaluated import EvaluatedComparisons
-from serving.comparisons.labels.command import Doubts
+from serving.comparisons.labels.command import doubts
 from serving.comparisons.mistakes import mistake_chart, worst_mistakes
 from serving.reports.chart_marks import Spot
 from serving.reports.charts import FAIL, MUTED, PAPER, PASS, Chart, Words, counted, percent, plain
@@ -178,7 +178,9 @@ def _finding(root: Node) -> str:
 _BEARABLE = 0.2
 
 
-def advice(evaluated: EvaluatedComparisons, champion: pd.DataFrame, doubts: Doubts) -> Iterator[str]:
+def advice(
+    evaluated: EvaluatedComparisons, champion: pd.DataFrame, doubtful: Mapping[str, Any]
+) -> Iterator[str]:
     """Yield sentences for the person who must act.
 
     `champion`: its verdicts on the grouped folds.
@@ -187,10 +189,10 @@ def advice(evaluated: EvaluatedComparisons, champion: pd.DataFrame, doubts: Doub
     promises = metrics.promises.get("grouped", {}).get(metrics.champion)
     if promises:
         yield _asked(promises)
-    if doubts.suspects:
-        first = listed([one.comparison_id for one in doubts.suspects[:3]])
+    if doubtful["suspects"]:
+        first = listed([one.comparison_id for one in doubtful["suspects"][:3]])
         yield (
-            f"Look at {counted(doubts.many, 'label')} again before the next training, first at {first}: "
+            f"Look at {counted(doubtful['many'], 'label')} again before the next training, first at {first}: "
             "`perfjudge labels suspects` lists them with the reasons."
         )
     wrong = _where_wrong(evaluated, champion)
@@ -278,20 +280,20 @@ def page(root: Path) -> str:
             looks_chart(promises.sent),
         ),
     }
-    doubts = Doubts.of(evaluated)
+    doubtful = doubts(evaluated)
     return render(
         "comparisons.html",
         kept=kept,
         metrics=metrics,
         summary=summary(metrics.champion, confusion),
         rivals=rivals(evaluated, champion),
-        points=list(advice(evaluated, champion, doubts)),
+        points=list(advice(evaluated, champion, doubtful)),
         papers=[THESIS],
         confusion=confusion_chart("confusion", metrics.champion, confusion),
         curves=precision_recall_chart("precision-recall", models, evaluated.of("grouped", "rule")),
         figures=figures(evaluated),
         mistakes=[{"mistake": one, "chart": mistake_chart(one)} for one in worst],
-        doubts=doubts,
+        doubts=doubtful,
         wrong=confusion.missed + confusion.false_alarms,
     )
 

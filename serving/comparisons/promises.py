@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field
@@ -53,16 +54,8 @@ class PromiseAnswer(BaseModel):
 
 def decided_answer(card: Card) -> dict[str, Any]:
     """Return what the verdicts by `card` keep, as `DecidedAnswer` has it."""
-    wish, promise = card.wish, card.promise
-    costs = wish.costs
-    return {
-        "missed": wish.missed,
-        "false_alarms": wish.false_alarms,
-        "looks": wish.looks,
-        "costs": None if costs is None else vars(costs),
-        "confidence": None if promise is None else promise.confidence,
-        "told": line(card),
-    }
+    confidence = None if card.promise is None else card.promise.confidence
+    return {**asdict(card.wish), "confidence": confidence, "told": line(card)}
 
 
 def promise_answer(promise: Promise) -> dict[str, Any]:

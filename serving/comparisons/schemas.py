@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from importlib.resources import files
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -104,68 +106,15 @@ class JudgeModel(ModelAnswer):
     decided: DecidedAnswer
 
 
-_EXAMPLE: JsonDict = {
-    "model": {
-        "name": "regression-comparison",
-        "version": "3",
-        "uri": "models:/regression-comparison/3",
-        "digest": "9f2a6c31d5be08c4477e1a90b3f65d28e4c7719b02a8d6f35c1e84907bd2f6a3",
-        "contribution_unit": "probability",
-        "floor": 0.005,
-        "decided": {
-            "missed": 0.05,
-            "false_alarms": None,
-            "looks": None,
-            "costs": None,
-            "confidence": 0.9,
-            "told": "at most 5 % of the regressions pass (90 % confidence)",
-        },
-    },
-    "verdicts": [
-        {
-            "comparison_id": "bt_C_x-42",
-            "benchmark": "NASParallel",
-            "operation": "bt_C_x",
-            "verdict": "fail",
-            "probability": 0.93,
-            "threshold": 0.41,
-            "unsure_from": 0.18,
-            "reasons": [{"feature": "medians_min", "value": -0.314, "contribution": 0.38}],
-            "invalid_reason": None,
-            "decided_by": "model",
-            "remarks": [],
-            "moved": {"threads": 8, "baseline_median": 14469.1, "target_median": 13071.6, "change": -0.0966},
-            "improved": None,
-            "words": [
-                "median 9.7 % less throughput",
-                "builds of this operation usually differ by 1.2 % (12 earlier builds)",
-                "all 5 target samples are lower than all 5 baseline samples",
-            ],
-            "examples": [
-                {
-                    "comparison_id": "mg_C_x-40",
-                    "benchmark": "NASParallel",
-                    "operation": "mg_C_x",
-                    "label": "fail",
-                    "labelled_by": "anna",
-                    "labelled_at": "2026-11-20T09:12:44+00:00",
-                    "distance": 0.31,
-                    "near": "similar shift 8.9 % worse (here 9.7 % worse), noise 0.9 % (here 1.1 %)",
-                }
-            ],
-            "flips_at": -0.031,
-            "flip": "would pass with at most 3.1 % less throughput",
-            "unlike": None,
-        }
-    ],
-    "notes": [],
-}
+def _exemplified(schema: JsonDict) -> None:
+    example = (files("serving.comparisons") / "answer.json").read_text(encoding="utf-8")
+    schema["examples"] = [json.loads(example)]
 
 
 class JudgeAnswer(BaseModel):
     """The verdicts, in the order of the comparisons."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+    model_config = ConfigDict(json_schema_extra=_exemplified)
 
     model: JudgeModel
     verdicts: list[VerdictAnswer]

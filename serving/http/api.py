@@ -20,10 +20,10 @@ from pydantic import BaseModel, create_model
 from data.errors import InputError
 from serving.http import browser_pages, middleware, overview, request_context, schemas
 from serving.http.batching import Desk, loaded
-from serving.http.bodies import JSON, NOTES, BareRoute, body_of
+from serving.http.bodies import JSON, NOTES, BareRoute, body_of, media_type_of
 from serving.http.models import Lazy, all_models, following
 from serving.http.request_context import note
-from serving.http.schemas import Health, ProblemDetails, Readiness, RefusedError
+from serving.http.schemas import Health, ProblemDetails, Readiness
 from serving.http.settings import ServerSettings
 from serving.promotion import tracing
 from serving.shadow import figures
@@ -59,8 +59,8 @@ def create_app(models: Mapping[str, Lazy], settings: ServerSettings | None = Non
     _add_state(app)
     tracing.install(app)
     figures.install(app)
-    _describe(app)
     middleware.install(app, app.state.settings)
+    _describe(app)
     return app
 
 
@@ -97,7 +97,7 @@ async def _begun(app: FastAPI) -> AsyncIterator[None]:
 
 def _add(app: FastAPI, door: Door) -> None:
     async def answer(request: Request) -> Response:
-        media_type = _media_type(door, request.headers.get("content-type", ""))
+        media_type = media_type_of(request, door.handlers)
         body = await body_of(request, door.limit)
         answered, served = await app.state.desks[door.path].answer(media_type, body)
         note(request.scope, door, (media_type, body), answered, served)
@@ -127,15 +127,6 @@ def _request_body(door: Door) -> dict[str, Any]:
     content: dict[str, Any] = {JSON: {"schema": {"$ref": f"{_SCHEMAS}{door.request.__name__}"}}}
     content |= {media_type: {"schema": door.described} for media_type in door.others}
     return {"requestBody": {"required": True, "content": content}}
-
-
-def _media_type(door: Door, content_type: str) -> str:
-    """Return the type of a body that a door answers; RefusedError with 415 if it is none."""
-    media_type = content_type.partition(";")[0].strip().lower()
-    if media_type not in door.handlers:
-        told = f"Content-Type {media_type[:100]!r}: expected {' or '.join(door.handlers)}"
-        raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, told)
-    return media_type
 
 
 def _add_state(app: FastAPI) -> None:
@@ -175,18 +166,20 @@ def _listed() -> type[BaseModel]:
 
 
 def _describe(app: FastAPI) -> None:
-    """Add the models that only the descriptions of requests and problems refer to."""
+    """Add the models that only requests and problems refer to, and what stands around every request."""
     described = app.openapi
 
     def openapi() -> dict[str, Any]:
         """Describe the interface once, and keep the description."""
         if app.openapi_schema is None:
-            components = described()["components"]["schemas"]
+            document = described()
+            components = document["components"]["schemas"]
             models: list[type[BaseModel]] = [*(door.request for door in doors()), ProblemDetails]
             for model in models:
                 schema = model.model_json_schema(ref_template=f"{_SCHEMAS}{{model}}")
                 components.update(schema.pop("$defs", {}))
                 components[model.__name__] = schema
+            middleware.describe(document, app.state.settings)
         assert app.openapi_schema is not None
         return app.openapi_schema
 

@@ -11,26 +11,24 @@ import secrets
 import socket
 import stat
 from base64 import b64decode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from http import HTTPStatus
 from ipaddress import ip_address
 from pathlib import Path
 from time import monotonic
-from typing import Any, NamedTuple, NoReturn, get_args
+from typing import Any, NamedTuple, NoReturn
 from urllib.parse import urlsplit
-
-from starlette.routing import compile_path
 
 from data.errors import InputError
 from serving.http.schemas import RefusedError
-from serving.supply import Door, Scope
 
 LOG = logging.getLogger("perfjudge")
 #: How programs that look for lost secrets recognise one.
 PREFIX = "pj_"
-SCOPES: tuple[Scope, ...] = get_args(Scope)
+#: What a token may be allowed: to ask, or to label.
+SCOPES = ("read", "label")
 #: Seconds after which the file is read again: a change counts within a second.
 EVERY = 0.5
 _NAME = re.compile(r"[A-Za-z0-9._@-]{1,64}")
@@ -169,8 +167,9 @@ def _token(parts: list[str], path: Path, number: int) -> Token:
 OPEN = frozenset({"/healthz", "/readyz"})
 #: What a browser does with name and password that a person has once given it.
 _BROWSED = frozenset({"GET", "HEAD", "PUT"})
-#: Who only asks; whatever else is done needs the scope ``label``.
-_ASKING = frozenset({"GET", "HEAD", "OPTIONS", "POST"})
+#: What changes nothing: questions are posted, and only with what no other site can make a browser send. All
+#: else needs the scope ``label``.
+_HARMLESS = frozenset({"GET", "HEAD", "OPTIONS", "POST"})
 #: The key of a request's scope that holds its token.
 HOLDER = "perfjudge.holder"
 _REALM = 'realm="perfjudge"'
@@ -210,15 +209,11 @@ class Access:
     """Which token a request needs: one with the scope ``label`` where it changes something."""
 
     tokens: Tokens | None
-    needed: dict[str, Scope] = field(default_factory=dict)
-    patterns: tuple[tuple[re.Pattern[str], Scope], ...] = ()
 
     @classmethod
-    def of(cls, doors: Iterable[Door], tokens: str | None) -> Access:
-        """Read the scopes of doors, and the file of tokens if there is one; a bad one gives nobody access."""
-        needed = {door.path: door.scope for door in doors}
-        patterns = tuple((compile_path(path)[0], scope) for path, scope in needed.items() if "{" in path)
-        return cls(None if tokens is None else Tokens(Path(tokens)), needed, patterns)
+    def of(cls, tokens: str | None) -> Access:
+        """Read the file of tokens, if there is one; a bad one gives nobody access."""
+        return cls(None if tokens is None else Tokens(Path(tokens)))
 
     def allowed(self, method: str, path: str, authorization: bytes) -> Token | None:
         """Return the token of a request, if any is needed."""
@@ -228,20 +223,12 @@ class Access:
         token = None if presented is None else self.tokens.known(presented)
         if token is None:
             raise _unknown(given=bool(authorization), browses=method in {"GET", "HEAD"})
-        scope = self._scope(method, path)
+        scope = "read" if method in _HARMLESS else "label"
         if scope not in token.scopes:
             headers = {"www-authenticate": f'Bearer {_REALM}, error="insufficient_scope", scope="{scope}"'}
             told = f'this needs a token with the scope "{scope}"'
             raise RefusedError(HTTPStatus.FORBIDDEN, told, headers)
         return token
-
-    def _scope(self, method: str, path: str) -> Scope:
-        if method not in _ASKING:
-            return "label"
-        found = self.needed.get(path)
-        if found is None and self.patterns:
-            found = next((scope for pattern, scope in self.patterns if pattern.match(path)), None)
-        return found or "read"
 
 
 def holder(scope: Mapping[str, Any]) -> Token | None:
@@ -273,24 +260,8 @@ def _presented(authorization: bytes, *, basic: bool) -> bytes | None:
     return None
 
 
-def describe(document: dict[str, Any]) -> None:
-    """Say in an OpenAPI document which addresses need a token."""
-    schemes = {
-        "bearer": {"type": "http", "scheme": "bearer", "description": "A line of the file of tokens."},
-        "basic": {"type": "http", "scheme": "basic", "description": "Any name, the token as password."},
-    }
-    document["components"]["securitySchemes"] = schemes
-    for path, operations in document["paths"].items():
-        for method, operation in operations.items():
-            if path not in OPEN:
-                ways = ("bearer", "basic") if method in {"get", "put"} else ("bearer",)
-                operation["security"] = [{way: []} for way in ways]
-
-
 #: The header in which our pages send what `Csrf.token` gave them.
 HEADER = "x-csrf-token"
-#: What changes nothing; questions are posted, and only with what no other site can make a browser send.
-_HARMLESS = frozenset({"GET", "HEAD", "OPTIONS", "POST"})
 _PURPOSE = b"perfjudge labels"
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Mapping
-from contextlib import suppress
-from pathlib import Path
+from functools import partial
 from time import perf_counter
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from serving.http.models import Lazy
@@ -18,7 +15,6 @@ from serving.http.request_context import Exchange
 
 #: Seconds between which requests are told apart.
 BUCKETS = (0.001, 0.002, 0.004, 0.006, 0.01, 0.015, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60)
-_LIVE = re.compile(r"gauge_live\w+_(\d+)\.db")
 
 
 class ServerCounters:
@@ -28,56 +24,25 @@ class ServerCounters:
         self._shared, self._further = shared, further
         self._registry = registry = CollectorRegistry()
         self._models: dict[str, tuple[str, ...]] = {}
-        self._requests = Histogram(
-            "perfjudge_request_seconds",
-            "Time from the head of a request to the end of its answer",
-            ["route", "status", "model", "version"],
-            buckets=BUCKETS,
-            registry=registry,
-        )
-        self._judging = Histogram(
-            "perfjudge_judging_seconds", "Time from a body to its answer", registry=registry
-        )
-        self._verdicts = Counter(
-            "perfjudge_verdicts", "Verdicts given", ["door", "verdict"], registry=registry
-        )
-        self._unlike = Counter(
-            "perfjudge_unlike",
-            "Questions unlike what the model was trained on",
-            ["door", "model", "version"],
-            registry=registry,
-        )
-        self.labels = Counter("perfjudge_labels", "Labels given", ["status"], registry=registry)
-        self.dropped = Counter(
-            "perfjudge_shadow_dropped", "Requests that challengers did not hear of", registry=registry
-        )
-        self.flying = Gauge(
-            "perfjudge_requests_in_flight",
-            "Requests that wait for their answer",
-            registry=registry,
-            multiprocess_mode="livesum",
-        )
-        self._version = Gauge(
-            "perfjudge_model_info",
-            "How many workers answer with this version",
-            ["key", "model", "version"],
-            registry=registry,
-            multiprocess_mode="livesum",
-        )
-        self._trouble = Gauge(
-            "perfjudge_model_trouble",
-            "1: what the alias names does not answer, the last good version does",
-            ["key"],
-            registry=registry,
-            multiprocess_mode="livemax",
-        )
-        self._swaps = Gauge(
-            "perfjudge_model_swaps",
-            "How often the version that answers has changed",
-            ["key"],
-            registry=registry,
-            multiprocess_mode="livemax",
-        )
+        histogram, counter = partial(Histogram, registry=registry), partial(Counter, registry=registry)
+        live = partial(Gauge, registry=registry, multiprocess_mode="livesum")
+        worst = partial(Gauge, registry=registry, multiprocess_mode="livemax")
+        told = "Time from the head of a request to the end of its answer"
+        labels = ["route", "status", "model", "version"]
+        self._requests = histogram("perfjudge_request_seconds", told, labels, buckets=BUCKETS)
+        self._judging = histogram("perfjudge_judging_seconds", "Time from a body to its answer")
+        self._verdicts = counter("perfjudge_verdicts", "Verdicts given", ["door", "verdict"])
+        told = "Questions unlike what the model was trained on"
+        self._unlike = counter("perfjudge_unlike", told, ["door", "model", "version"])
+        self.labels = counter("perfjudge_labels", "Labels given", ["status"])
+        self.dropped = counter("perfjudge_shadow_dropped", "Requests that challengers did not hear of")
+        self.flying = live("perfjudge_requests_in_flight", "Requests that wait for their answer")
+        told = "How many workers answer with this version"
+        self._version = live("perfjudge_model_info", told, ["key", "model", "version"])
+        told = "1: what the alias names does not answer, the last good version does"
+        self._trouble = worst("perfjudge_model_trouble", told, ["key"])
+        told = "How often the version that answers has changed"
+        self._swaps = worst("perfjudge_model_swaps", told, ["key"])
 
     def count(self, exchange: Exchange, route: str, verdicts: Mapping[str, int]) -> None:
         """Count a request that was answered."""
@@ -109,30 +74,9 @@ class ServerCounters:
         """Return what all workers counted, as Prometheus reads it."""
         registry = self._registry
         if self._shared is not None:
-            _forget_the_dead(Path(self._shared))
             registry = CollectorRegistry()
             MultiProcessCollector(registry, self._shared)  # type: ignore[no-untyped-call]
         further = CollectorRegistry()
         for one in self._further:
             further.register(one)
         return generate_latest(registry) + generate_latest(further)
-
-
-def _forget_the_dead(shared: Path) -> None:
-    """Remove what workers that are gone said of themselves; what they counted stays."""
-    found = (_LIVE.fullmatch(path.name) for path in shared.glob("gauge_live*.db"))
-    for worker in {int(match[1]) for match in found if match}:
-        if not _runs(worker):
-            # another worker may be at it, too
-            with suppress(FileNotFoundError):
-                mark_process_dead(worker, shared)  # type: ignore[no-untyped-call]
-
-
-def _runs(worker: int) -> bool:
-    try:
-        os.kill(worker, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -27,13 +27,14 @@ from serving.http.schemas import RefusedError
 from serving.http.settings import ServerSettings
 from serving.shadow.figures import ShadowCollector
 from serving.shadow.request_log import RequestLog
-from serving.supply import doors
 
 LOG = logging.getLogger("perfjudge")
 #: Seconds between two looks at models and drift.
 EVERY = 1.0
 #: Of an answer whose client is gone (as nginx has it).
 GONE = 499
+#: How a token is sent, as OpenAPI names it.
+_SCHEMES = {"bearer": "A line of the file of tokens.", "basic": "Any name, the token as password."}
 _POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 #: What an answer says unless it says otherwise itself, as a page may of its policy.
 _HEADERS = (
@@ -47,7 +48,7 @@ _HEADERS = (
 
 def install(app: FastAPI, settings: ServerSettings) -> None:
     """Stand before all that an application answers, which has its models in ``app.state``."""
-    allowed = Access.of(doors(), settings.tokens)
+    allowed = Access.of(settings.tokens)
     app.state.csrf = Csrf(settings.secret, settings.hosts)
     app.state.drift = Drift(app.state.models, settings.shared)
     app.state.recent = Recent(settings.shared)
@@ -57,30 +58,26 @@ def install(app: FastAPI, settings: ServerSettings) -> None:
         None if settings.shadow is None else RequestLog(settings.shadow, app.state.metrics.dropped)
     )
     app.add_middleware(Front, state=app.state, settings=settings, allowed=allowed)
-    described = app.openapi
-
-    def openapi() -> dict[str, Any]:
-        """Describe the interface once, and keep the description."""
-        if app.openapi_schema is None:
-            _describe(described(), settings)
-        return described()
-
-    app.openapi = openapi  # type: ignore[method-assign]
 
 
-def _describe(document: dict[str, Any], settings: ServerSettings) -> None:
+def describe(document: dict[str, Any], settings: ServerSettings) -> None:
+    """Add to an OpenAPI document which addresses need a token, and the refusals of all of them."""
     for path, operations in document["paths"].items():
-        for operation in operations.values():
+        for method, operation in operations.items():
             refusals = [HTTPStatus.GATEWAY_TIMEOUT]
             refusals += [HTTPStatus.REQUEST_TIMEOUT] if "requestBody" in operation else []
             if settings.hosts is not None:
                 refusals += [HTTPStatus.FORBIDDEN]
             if settings.tokens is not None and path not in authentication.OPEN:
                 refusals += [HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN]
+                ways = _SCHEMES if method in {"get", "put"} else ("bearer",)
+                operation["security"] = [{way: []} for way in ways]
             told = {str(status): told for status, told in schemas.responses(*refusals).items()}
             operation["responses"].update(told)
     if settings.tokens is not None:
-        authentication.describe(document)
+        document["components"]["securitySchemes"] = {
+            way: {"type": "http", "scheme": way, "description": told} for way, told in _SCHEMES.items()
+        }
 
 
 class Front:

@@ -8,7 +8,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
@@ -138,20 +138,15 @@ def figures_of(family: str, root: Path) -> dict[str, Any]:
 
 
 def _figures(scores: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
-    known = {key: _value(scores[key]) for key in _CALLED if key in scores}
-    return [(_CALLED[key], _words(key, value)) for key, value in known.items() if value is not None][:_MOST]
-
-
-def _value(score: Any) -> float | None:
-    """Return a score over all folds at once; where that is none, its mean over them."""
-    if isinstance(score, Mapping):
-        pooled = score.get("pooled")
-        return score.get("mean") if pooled is None else pooled
-    return None if score is None else float(score)
-
-
-def _words(key: str, value: float) -> str:
-    return f"{value:.3f}" if key in _PLAIN else percent(value)
+    """Return scores in words: over all folds at once, or, where there are none, their means over them."""
+    told = []
+    for key, called in _CALLED.items():
+        value = scores.get(key)
+        if isinstance(value, Mapping):
+            value = value.get("mean") if value.get("pooled") is None else value["pooled"]
+        if value is not None:
+            told.append((called, f"{value:.3f}" if key in _PLAIN else percent(value)))
+    return told[:_MOST]
 
 
 def _contender(found: Version | None, reason: Callable[[Version], str]) -> dict[str, str] | None:
@@ -208,24 +203,12 @@ _FEATURES = 5
 _NEAR, _FAR = 0.1, 0.25
 
 
-@dataclass(frozen=True)
-class ModelLine:
-    """A row of the table of models; trouble is why the version that it should be does not answer."""
-
-    says: str
-    name: str
-    version: str
-    estimator: str
-    since: datetime | None
-    trouble: str | None
-
-    @classmethod
-    def of(cls, lazy: Lazy, says: str) -> ModelLine:
-        """Describe a served model, which is for what `says` says."""
-        entry = lazy.entry or {}
-        name, version, estimator = (str(entry.get(key, "")) for key in ("name", "version", "estimator"))
-        lacking = None if entry else "there is none; make one with: uv run dvc repro"
-        return cls(says, name, version, estimator, lazy.since, lazy.trouble or lacking)
+def _model_line(lazy: Lazy, says: str) -> dict[str, Any]:
+    """Describe a served model, which is for what `says` says; why it is not the one that it should be."""
+    entry = lazy.entry or {}
+    about = {key: str(entry.get(key, "")) for key in ("name", "version", "estimator")}
+    lacking = None if entry else "there is none; make one with: uv run dvc repro"
+    return {**about, "says": says, "since": lazy.since, "trouble": lazy.trouble or lacking}
 
 
 def _example(door: Door) -> dict[str, Any]:
@@ -235,21 +218,11 @@ def _example(door: Door) -> dict[str, Any]:
     return {"door": door, "body": body.replace("'", "\\u0027")}
 
 
-@dataclass(frozen=True)
-class DriftLine:
-    """How far the requests of a model lie from its training data: its features, the farthest first."""
-
-    name: str
-    version: str
-    rows: int
-    lacking: int
-    features: Sequence[tuple[str, float, str]]
-
-    @classmethod
-    def of(cls, found: ModelDrift) -> DriftLine:
-        """Describe the features that drifted most."""
-        told = [(one.feature, one.index, _far(one.index)) for one in found.features[:_FEATURES]]
-        return cls(found.ref.name, found.ref.version, found.rows, max(0, FEWEST - found.rows), told)
+def _drift_line(found: ModelDrift) -> dict[str, Any]:
+    """Describe the features that drifted most, the farthest first."""
+    told = [(one.feature, one.index, _far(one.index)) for one in found.features[:_FEATURES]]
+    about = {"name": found.ref.name, "version": found.ref.version, "rows": found.rows}
+    return {**about, "lacking": max(0, FEWEST - found.rows), "features": told}
 
 
 def install(app: FastAPI) -> None:
@@ -266,8 +239,9 @@ def install(app: FastAPI) -> None:
 
 def _overview(app: FastAPI, url: str) -> str:
     told = {model.key: model.says for model in registered()}
-    models = [ModelLine.of(lazy, told.get(key, "")) for key, lazy in app.state.models.items()]
-    recent, drift = app.state.recent.newest(), [DriftLine.of(one) for one in app.state.drift.found().values()]
+    models = [_model_line(lazy, told.get(key, "")) for key, lazy in app.state.models.items()]
+    recent, drift = app.state.recent.newest(), [_drift_line(one) for one in app.state.drift.found().values()]
+    farthest = [(one["name"], one["features"][0]) for one in drift if one["features"]]
     return render(
         "overview.html",
         url=url,
@@ -281,8 +255,8 @@ def _overview(app: FastAPI, url: str) -> str:
         shadow=_shadow(app),
         points=list(
             advice(
-                [one.name or one.says for one in models if one.trouble],
-                {one.name: one.features[0][0] for one in drift if one.features and one.features[0][1] > _FAR},
+                [one["name"] or one["says"] for one in models if one["trouble"]],
+                {name: feature for name, (feature, index, _) in farthest if index > _FAR},
                 [one.line for one in recent],
             )
         ),

@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any, Literal
 
+from prometheus_client.multiprocess import mark_process_dead
 from uvicorn import Config, Server
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -279,6 +280,8 @@ class Workers(Multiprocess):
                 LOG.error("a worker cannot start; the server ends")
                 self.should_exit.set()
                 return
+            # its gauges go; what it counted stays
+            mark_process_dead(process.pid)  # type: ignore[no-untyped-call]
             LOG.warning("worker %s ended (%s); another takes its place", process.pid, process.exitcode)
             self.processes[place] = self._started()
 

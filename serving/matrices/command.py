@@ -12,14 +12,14 @@ from typing import Any
 from pydantic import BaseModel
 
 import data.matrices.formats as matrix_formats
-from data.errors import InputError
+from data.errors import InputError, visible
 from data.matrices.params import Matrices
 from data.matrices.tables import Choice
 from serving.answering import Told, Wanted, give, tell_skipped
 from serving.matrices import request as matrices_source
 from serving.matrices.judge import judge, load
 from serving.matrices.schemas import DriverAnswer, MatricesAnswer, MatrixVerdictAnswer
-from serving.reports.verdict_lines import Lines, VerdictLine, printable
+from serving.reports.verdict_lines import Lines, VerdictLine
 from serving.supply import Counts
 from training.matrices.chunks import LargeRecipe
 from training.matrices.engine.engine import LARGE
@@ -66,7 +66,7 @@ def as_xml(found: MatricesAnswer) -> bytes:
 def _attributes(told: Mapping[str, Any] | BaseModel) -> dict[str, str]:
     """Return what is said in single words and numbers."""
     return {
-        name: printable(str(value))
+        name: visible(str(value))
         for name, value in dict(told).items()
         if value is not None and not isinstance(value, list)
     }
@@ -74,7 +74,7 @@ def _attributes(told: Mapping[str, Any] | BaseModel) -> dict[str, str]:
 
 def _add_notes(etree: Any, parent: Any, notes: Sequence[str]) -> None:
     for note in notes:
-        etree.SubElement(parent, "note").text = printable(note)
+        etree.SubElement(parent, "note").text = visible(note)
 
 
 #: How many raw metrics a line shows; ``--json`` has all that the verdict names.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -17,7 +16,7 @@ from fastapi import FastAPI
 
 from data.errors import InputError
 from data.tables.xml_stream import Document, Element, WholeDocument
-from serving.answering import Wanted
+from serving.answering import judged_again
 from serving.http import schemas
 from serving.http.bodies import JSON
 from serving.http.schemas import RefusedError
@@ -160,11 +159,7 @@ def _judged(given: GivenAnswer, door: Door, source: Path, options: Mapping[str, 
     if judging is None:
         return None
     taken = {name: options[name] for name in judging.options if name in options}
-    with tempfile.TemporaryDirectory() as scratch:
-        output = Path(scratch) / "answer"
-        wanted = Wanted(given.shown, output, fail_on_regression=False)
-        judging.judge(source, given.uri, wanted, keep_going=False, **taken)
-        return output.read_bytes()
+    return judged_again(judging, source, given.uri, given.shown, **taken)
 
 
 def _compared(given: GivenAnswer, content: bytes) -> Again:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
@@ -25,33 +26,7 @@ _VARIABLES = {INK: "ink", MUTED: "muted", GRID: "grid", PAPER: "paper", PASS: "p
 }
 #: Pixels of a page in a point of a chart, and the inches of a chart that fits a telephone.
 SCALE, NARROW = 1.4, 4.6
-_STYLE = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "perfjudge",
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 9.5,
-    "text.color": INK,
-    "text.parse_math": False,
-    "axes.edgecolor": MUTED,
-    "axes.labelcolor": INK,
-    "axes.facecolor": "none",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": GRID,
-    "grid.linewidth": 0.7,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "xtick.major.size": 3,
-    "ytick.major.size": 3,
-    "legend.frameon": False,
-    "figure.facecolor": "none",
-    "savefig.facecolor": "none",
-}
+_STYLE = Path(__file__).with_name("charts.mplstyle")
 
 
 @dataclass(frozen=True)
@@ -100,7 +75,7 @@ def sketch(width: float, height: float) -> Iterator[Figure]:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    with mpl.rc_context(_STYLE):  # type: ignore[arg-type]
+    with mpl.rc_context(fname=_STYLE):
         yield Figure(figsize=(width, height), layout="constrained")
 
 

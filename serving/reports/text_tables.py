@@ -50,15 +50,16 @@ def shown(text: str, style: str = "") -> Text:
     return Text(visible(" ".join(text.split())), style=style)
 
 
-def printed(table: Table) -> str:
-    """Return `table` for a file or a pipe: wide, without colours."""
+def printed(table: Table, *, terminal: bool = False) -> str:
+    """Return `table` in the colours and the width of this terminal, or for a file: wide, without colours."""
     from io import StringIO
 
     from rich.console import Console
 
-    text = StringIO()
-    Console(file=text, width=WIDTH).print(table)
-    return text.getvalue()
+    console = Console() if terminal else Console(file=StringIO(), width=WIDTH)
+    with console.capture() as captured:
+        console.print(table)
+    return captured.get()
 
 
 #: Words of letters and numbers with the signs of a sentence, which no dialect of Markdown gives a meaning.

@@ -104,19 +104,9 @@ class Lines:
         return (row.suite, row.name, *((row.which,) if self.alike else ()), row.why)
 
 
-def as_terminal(lines: Lines) -> str:
-    """Return the verdicts as a table in the colours and the width of this terminal."""
-    from rich.console import Console
-
-    console = Console()
-    with console.capture() as captured:
-        console.print(_table(lines))
-    return captured.get() + _notes(lines)
-
-
-def as_plain(lines: Lines) -> str:
-    """Return the verdicts as a table for a file or a pipe: wide, without colours."""
-    return printed(_table(lines)) + _notes(lines)
+def as_plain(lines: Lines, *, terminal: bool = False) -> str:
+    """Return the verdicts as a table for this terminal, or as a wide one without colours."""
+    return printed(_table(lines), terminal=terminal) + "".join(f"{one_line(note)}\n" for note in lines.notes)
 
 
 def as_markdown(lines: Lines) -> str:
@@ -144,22 +134,17 @@ def as_junit(lines: Lines) -> str:
     ordered = sorted(lines.rows, key=lambda row: row.suite)
     for name, group in groupby(ordered, key=lambda row: row.suite):
         rows = list(group)
-        suite = etree.SubElement(root, "testsuite", name=printable(name), tests=str(len(rows)))
+        suite = etree.SubElement(root, "testsuite", name=visible(name), tests=str(len(rows)))
         suite.set("failures", str(sum(row.failed for row in rows)))
         suite.set("errors", "0")
         suite.set("skipped", str(sum(_skipped(row) for row in rows)))
         about = etree.SubElement(suite, "properties")
-        etree.SubElement(about, "property", name="perfjudge", value=printable(lines.summary))
+        etree.SubElement(about, "property", name="perfjudge", value=visible(lines.summary))
         for row, case in zip(rows, _case_names(rows, lines.alike), strict=True):
             _case(etree, suite, row, case)
         _output(etree, suite, lines.general)
     text: bytes = etree.tostring(root, pretty_print=True, xml_declaration=True, encoding="UTF-8")
     return text.decode()
-
-
-def printable(text: str) -> str:
-    """Return text that XML can hold, and whoever shows it cannot take for anything else."""
-    return visible(text)
 
 
 def _table(lines: Lines) -> Table:
@@ -172,29 +157,25 @@ def _table(lines: Lines) -> Table:
     return table
 
 
-def _notes(lines: Lines) -> str:
-    return "".join(f"{one_line(note)}\n" for note in lines.notes)
-
-
 def _case_names(rows: Sequence[VerdictLine], alike: Collection[tuple[str, str]]) -> Iterator[str]:
     """Yield a name for every row of a suite; CI systems merge those that are the same."""
     taken: set[str] = set()
     for row in rows:
         which = f" [{row.which}]" if row.which and (row.suite, row.name) in alike else ""
-        name = printable(f"{row.name}{which}")
+        name = visible(f"{row.name}{which}")
         tries = chain((name,), (f"{name} #{number}" for number in count(2)))
         taken.add(free := next(one for one in tries if one not in taken))
         yield free
 
 
 def _case(etree: Any, suite: Any, row: VerdictLine, name: str) -> None:
-    case = etree.SubElement(suite, "testcase", classname=printable(row.suite), name=name)
+    case = etree.SubElement(suite, "testcase", classname=visible(row.suite), name=name)
     if row.failed:
         message = f"regression with probability {row.chance}"
-        etree.SubElement(case, "failure", type="regression", message=message).text = printable(row.why)
+        etree.SubElement(case, "failure", type="regression", message=message).text = visible(row.why)
     elif _skipped(row):
         told = f"unsure, regression with probability {row.chance}: " if row.verdict == "unsure" else ""
-        etree.SubElement(case, "skipped", message=printable(f"{told}{row.why}"))
+        etree.SubElement(case, "skipped", message=visible(f"{told}{row.why}"))
     _output(etree, case, row.notes)
 
 
@@ -204,4 +185,4 @@ def _skipped(row: VerdictLine) -> bool:
 
 def _output(etree: Any, parent: Any, notes: Sequence[str]) -> None:
     if notes:
-        etree.SubElement(parent, "system-out").text = printable("\n".join(notes))
+        etree.SubElement(parent, "system-out").text = visible("\n".join(notes))

@@ -107,7 +107,7 @@ class SaidBoth:
 
 
 @dataclass(frozen=True)
-class ShadowFigures:
+class ShadowFigures(Contenders):
     """What was found of two contenders.
 
     Attributes
@@ -121,10 +121,6 @@ class ShadowFigures:
     said : list of SaidBoth
     """
 
-    name: str
-    champion: str
-    challenger: str
-    source: str
     since: str
     until: str
     judged: int
@@ -227,11 +223,10 @@ def report(path: Path, *, running: bool = False) -> ShadowReport:
 
 def figures_of(name: str, versions: set[str]) -> list[ShadowFigures]:
     """Return the figures of two versions of a model, in either role; none where they cannot be read."""
-    try:
+    with suppress(InputError):
         known = report(figures_file()).figures
-    except InputError:
-        return []
-    return [one for one in known if one.name == name and {one.champion, one.challenger} == versions]
+        return [one for one in known if one.name == name and {one.champion, one.challenger} == versions]
+    return []
 
 
 def _figures(store: sqlite3.Connection) -> list[ShadowFigures]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from data.errors import InputError
-from serving.answering import Wanted, refuse_others, supply_of
+from serving.answering import judged_again, refuse_others, supply_of
 from serving.http.bodies import JSON
 from serving.reports.text_tables import tabulated
 from serving.shadow import figures
@@ -50,11 +49,8 @@ def shadow(source: Path, options: Mapping[str, Any], *, keep_going: bool, as_jso
             raise InputError(f"{door.loader.name()} has no {alias}; dvc repro makes one of a candidate")
         versions.append(version)
     for version in versions:
-        with tempfile.TemporaryDirectory() as scratch:
-            output = Path(scratch) / "answer.json"
-            wanted = Wanted("json", output, fail_on_regression=False)
-            judging.judge(source, version.uri, wanted, keep_going=keep_going, **options)
-            opinions.append(list(door.beside.given(JSON, output.read_bytes())))
+        answer = judged_again(judging, source, version.uri, "json", keep_going=keep_going, **options)
+        opinions.append(list(door.beside.given(JSON, answer)))
     found = OpinionCounts()
     found.add(*opinions)
     champion, challenger = versions

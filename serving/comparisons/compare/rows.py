@@ -260,14 +260,7 @@ def as_comment(compared: ComparedSides, name: str) -> str:
 def as_table(compared: ComparedSides, *, terminal: bool) -> str:
     """Return a table for a terminal of this width, or a wide one without colours."""
     notes = "".join(f"{one_line(note)}\n" for note in compared.notes)
-    if not terminal:
-        return printed(_table(compared)) + notes
-    from rich.console import Console
-
-    console = Console()
-    with console.capture() as captured:
-        console.print(_table(compared))
-    return captured.get() + notes
+    return printed(_table(compared), terminal=terminal) + notes
 
 
 def as_cases(compared: ComparedSides) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,56 +57,14 @@ class Precedent(NamedTuple):
         return f"nearest {self.label}: {self.comparison_id}, labelled{who}{when}; {self.near}"
 
 
-@dataclass(frozen=True)
-class NearestLabelled:
-    """The nearest examples of many comparisons: plain lists, a row after the other."""
-
-    names: Sequence[str]  # the features that are compared
-    index: Sequence[int]  # index, distance: n_rows x 2, as `Precedents.nearest` returns them
-    distance: Sequence[float]
-    #: there, here, alike: n_rows x 2 x n_names, the values of the examples, those of the comparison, and
-    #: which are alike
-    there: Sequence[float]
-    here: Sequence[float]
-    alike: Sequence[bool]
-
-    @classmethod
-    def of(cls, precedents: Precedents, asked: Floats, features: Sequence[str]) -> Self:
-        """Find them for vectors of shape (n_rows, n_features)."""
-        names = [name for name in _COMPARED if name in features]
-        places = [features.index(name) for name in names]
-        index, distance = precedents.nearest(asked)
-        there = precedents.rows[index[..., None], places].astype(np.float64)
-        here = asked[:, places]
-        columns = index, distance, there, here, _alike(names, there, here[:, None])
-        flat: list[list[Any]] = [column.ravel().tolist() for column in columns]
-        return cls(names, *flat)
-
-    def examples(self, precedents: Precedents, row: int, first: int) -> tuple[Precedent, ...]:
-        """Return those of one comparison; that of the label `first` is the first."""
-        many = len(self.names)
-        here = [
-            _shown(name, value) if value == value else ""  # noqa: PLR0124 - known
-            for name, value in zip(self.names, self.here[row * many : (row + 1) * many], strict=True)
-        ]
-        places = 2 * row + first, 2 * row + 1 - first
-        return tuple(
-            Precedent(*precedents.named[self.index[at]], self.distance[at], self._near(at, here))
-            for at in places
-            if self.index[at] >= 0
-        )
-
-    def _near(self, at: int, here: Sequence[str]) -> str:
-        """Say in which features two comparisons are similar, and in which they are not: there, and here."""
-        similar, other = list[str](), list[str]()
-        places = slice(at * len(here), (at + 1) * len(here))
-        for name, there, own, alike in zip(
-            self.names, self.there[places], here, self.alike[places], strict=True
-        ):
-            if own and (told := _known(name, there)):
-                (similar if alike else other).append(f"{told} (here {own})")
-        both = (("similar", similar), ("other", other))
-        return "; ".join([f"{word} {', '.join(own)}" for word, own in both if own])
+def _near(names: Sequence[str], there: Sequence[float], here: Sequence[str], alike: Sequence[bool]) -> str:
+    """Say in which features two comparisons are similar, and in which they are not: there, and here."""
+    similar, other = list[str](), list[str]()
+    for name, value, own, same in zip(names, there, here, alike, strict=True):
+        if own and (told := _known(name, value)):
+            (similar if same else other).append(f"{told} (here {own})")
+    both = (("similar", similar), ("other", other))
+    return "; ".join([f"{word} {', '.join(own)}" for word, own in both if own])
 
 
 def _alike(names: Sequence[str], there: Floats, here: Floats) -> NDArray[np.bool_]:
@@ -176,13 +134,10 @@ class Explanations:
         found = self._found(row, Explanations._reasons_of, _BLOCK)
         if found is None:
             return ()
-        told, at = found
-        part = slice(at * told.many, (at + 1) * told.many)
-        of_each = zip(told.places[part], told.values[part], told.amounts[part], strict=True)
         return tuple(
             [
                 Reason(self.features[feature], value if value == value else None, amount)  # noqa: PLR0124 - known
-                for feature, value, amount in of_each
+                for feature, value, amount in zip(*found, strict=True)
             ]
         )
 
@@ -213,8 +168,21 @@ class Explanations:
         found = self._found(row, Explanations._examples_of, _BLOCK)
         if found is None or self.precedents is None:
             return ()
-        neighbours, at = found
-        return neighbours.examples(self.precedents, at, int(self.answers[row] == "fail"))
+        index, distance, there, own, alike = found
+        here = [
+            _shown(name, value) if value == value else ""  # noqa: PLR0124 - known
+            for name, value in zip(self._compared, own, strict=True)
+        ]
+        first = int(self.answers[row] == "fail")
+        return tuple(
+            Precedent(
+                *self.precedents.named[int(index[at])],
+                distance[at],
+                _near(self._compared, there[at], here, alike[at]),
+            )
+            for at in (first, 1 - first)
+            if index[at] >= 0
+        )
 
     def strange(self) -> NDArray[np.bool_]:
         """Tell which comparisons are unlike those in training, shape (n_comparisons,)."""
@@ -255,15 +223,13 @@ class Explanations:
         found: T = known[1][row - start]
         return found
 
-    def _reasons_of(self, rows: Ints) -> Sequence[tuple[_Strongest, int] | None]:
+    def _reasons_of(self, rows: Ints) -> Sequence[tuple[Sequence[Any], ...] | None]:
         known = self.place[rows] >= 0
         own = self.place[rows[known]]
         columns, amounts = self.columns[own], self.contributions[own]
         index = strongest(amounts, self.count)
         each = np.arange(len(index))[:, None]
-        of_each = index, columns[each, index], amounts[each, index]
-        told: list[list[Any]] = [one.ravel().tolist() for one in of_each]
-        return _beside(known, _Strongest(index.shape[1], *told))
+        return _beside(known, index, columns[each, index], amounts[each, index])
 
     def _measured_of(self, rows: Ints) -> Sequence[Measured | None]:
         known = self.answers[rows] != "invalid"
@@ -287,12 +253,22 @@ class Explanations:
             found[own] = flips(self.asked, rows[own], self.answers[rows[own]], self.decide)
         return found.tolist()
 
-    def _examples_of(self, rows: Ints) -> Sequence[tuple[NearestLabelled, int] | None]:
+    def _examples_of(self, rows: Ints) -> Sequence[tuple[Sequence[Any], ...] | None]:
         place = self.place[rows]
         known = place >= 0
         if self.precedents is None or not known.any():
             return [None] * len(rows)
-        return _beside(known, NearestLabelled.of(self.precedents, self.columns[place[known]], self.features))
+        asked = self.columns[place[known]]
+        places = [self.features.index(name) for name in self._compared]
+        index, distance = self.precedents.nearest(asked)
+        there = self.precedents.rows[index[..., None], places].astype(np.float64)
+        here = asked[:, places]
+        return _beside(known, index, distance, there, here, _alike(self._compared, there, here[:, None]))
+
+    @cached_property
+    def _compared(self) -> Sequence[str]:
+        """The features that are told of two comparisons side by side."""
+        return [name for name in _COMPARED if name in self.features]
 
     @cached_property
     def _by_fact(self) -> Floats:
@@ -326,19 +302,10 @@ class Explanations:
         return direction(self._named_units[row], float(self.asked.sides.sign[at]))
 
 
-class _Strongest(NamedTuple):
-    """The features that contribute most: plain lists of so many a comparison, one after the other."""
-
-    many: int
-    places: Sequence[int]
-    values: Sequence[float]
-    amounts: Sequence[float]
-
-
-def _beside(known: NDArray[np.bool_], found: T) -> Sequence[tuple[T, int] | None]:
-    """Return what was found of all that are known, and which of them each one is."""
-    own = (known.cumsum() - 1).tolist()
-    return [(found, at) if one else None for at, one in zip(own, known.tolist(), strict=True)]
+def _beside(known: NDArray[np.bool_], *columns: NDArray[Any]) -> Sequence[tuple[Sequence[Any], ...] | None]:
+    """Return for each comparison its row of `columns`, which hold those that are known."""
+    found = zip(*(column.tolist() for column in columns), strict=True)
+    return [next(found) if one else None for one in known.tolist()]
 
 
 def strongest(values: NDArray[np.float64], count: int) -> Ints:

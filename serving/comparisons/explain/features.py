@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import csv
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
+from importlib.resources import files
 from math import exp, expm1
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, cast, get_args
 
 #: What can be told of a comparison; each is measured, whatever the model says.
 Fact = Literal[
@@ -46,89 +48,6 @@ _WRITERS: dict[str, Callable[[float], str]] = {
 }
 
 
-#: By the name before the reduction over configurations.
-_MEANINGS = {
-    "medians": Meaning("the change of the median", "rooted share", "shift"),
-    "mins": Meaning("how far the target's least sample lies from its median", "rooted share", "scatter"),
-    "maxes": Meaning("how far the target's largest sample lies from its median", "rooted share", "scatter"),
-    "q1s": Meaning("how far the target's lower quartile lies from its median", "rooted share", "scatter"),
-    "q3s": Meaning("how far the target's upper quartile lies from its median", "rooted share", "scatter"),
-    "rank_z": Meaning("the rank test's z", "number", "separation"),
-    "superiority": Meaning(
-        "the share of pairs in which the target's sample is better", "share", "separation"
-    ),
-    "welch_t": Meaning("Welch's t", "rooted number", "separation"),
-    "baseline_effect": Meaning("the change in spreads of the baseline", "rooted number", "scatter"),
-    "pooled_effect": Meaning("the change in spreads of both sides", "rooted number", "scatter"),
-    "lows": Meaning("the change of the worst samples", "rooted share", "edges"),
-    "highs": Meaning("the change of the best samples", "rooted share", "edges"),
-    "overlap": Meaning("how far the ranges of both sides overlap", "share", "separation"),
-    "baseline_noise": Meaning("the spread of the baseline's samples", "share", "scatter"),
-    "spread_ratio": Meaning("the target's spread by the baseline's", "log ratio", "spread"),
-    "repetitions": Meaning("the number of samples a side", "log2 count", "repetitions"),
-    "run_step": Meaning("the change in what repetitions and runs leave open", "rooted number", "builds"),
-    "run_spread": Meaning("what two runs of a build differ by", "log share", "builds"),
-    "past_known": Meaning("whether earlier builds are known", "flag", "builds"),
-    "siblings_worse": Meaning("how many other operations got worse at the same version", "share", "steps"),
-    "version_t": Meaning("the t statistic of the versions' medians", "number", "builds"),
-    "version_step": Meaning("the change in usual steps between builds", "number", "builds"),
-    "boundary_gain": Meaning("how much of the versions' variance the step explains", "share", "levels"),
-    "boundary_sharpness": Meaning("how sharply the step lies between the sides", "share", "levels"),
-    "first_version": Meaning("the first target build in usual steps between builds", "number", "builds"),
-    "best_version": Meaning("the best target build in usual steps between builds", "number", "builds"),
-    "last_version": Meaning("the last target build in usual steps between builds", "number", "builds"),
-    "history_step": Meaning("the target against all earlier builds, in their scatter", "number", "levels"),
-    "history_superiority": Meaning("the share of earlier builds that were worse", "share", "levels"),
-    "history_quantile": Meaning("the share of earlier builds that were as bad", "share", "levels"),
-    "history_seen": Meaning("the share of earlier builds at the target's level", "share", "levels"),
-    "local_contrast": Meaning("how far the step stands out from its surroundings", "rooted number", "steps"),
-    "history_excess": Meaning("the step by the large steps between earlier builds", "log ratio", "steps"),
-    "history_rank": Meaning("the share of earlier steps that were as large", "share", "steps"),
-    "history_trend": Meaning("the trend of the earlier builds in usual steps", "number", "trend"),
-    "history_range": Meaning("the change in ranges of the earlier builds", "number", "levels"),
-}
-#: By the name of what the versions after the target say.
-_LATER = {
-    "later_step": Meaning("where all later builds lie, in the builds' noise", "rooted number", "later"),
-    "later_change": Meaning("how far all later builds lie from the baseline", "rooted share", "later"),
-    "soon_step": Meaning("where the next builds lie, in the builds' noise", "rooted number", "later"),
-    "soon_change": Meaning("how far the next builds lie from the baseline", "rooted share", "later"),
-    "soon_range": Meaning("the change up to the next builds by the range of all builds", "share", "later"),
-    "recovered": Meaning("where the next builds lie at best, in the builds' noise", "rooted number", "later"),
-    "stayed": Meaning("the share of the next builds that were no worse than before", "complement", "later"),
-    "target_alone": Meaning("how far the target stands out from the next builds", "rooted number", "later"),
-    "later_seen": Meaning("how many later builds are known", "number", "later"),
-}
-#: Likewise, before the size of the windows that are compared.
-_BY_WINDOW = {
-    "after_t": Meaning("the t statistic of {} builds on either side", "rooted number", "later"),
-    "after_effect": Meaning("the change in spreads of {} builds on either side", "rooted number", "later"),
-    "after_superiority": Meaning(
-        "the share of pairs in which the later build is better, of {} builds on either side",
-        "share",
-        "later",
-    ),
-    "after_gain": Meaning("how much the step explains of {} builds on either side", "share", "later"),
-    "after_sharpness": Meaning(
-        "how sharply the step lies at the target, of {} builds on either side", "share", "later"
-    ),
-    "contrast": Meaning(
-        "the step between {} builds and the next {}, in their scatter", "rooted number", "later"
-    ),
-    "contrast_excess": Meaning(
-        "the step between {} builds and the next {} by the large steps elsewhere", "rooted number", "later"
-    ),
-}
-#: Likewise, before what a step must gain to be one: small steps count, or plain ones only.
-_BY_PENALTY = {
-    "segment_step": Meaning("the step to the level that stays, in noise{}", "rooted number", "later"),
-    "segment_change": Meaning("the change to the level that stays{}", "rooted share", "later"),
-    "segment_lasting": Meaning("the step by how long its level lasts{}", "rooted number", "later"),
-    "segment_evidence": Meaning("what a course without the step would cost{}", "rooted number", "later"),
-    "segment_excess": Meaning("the step beside all other steps of the course{}", "share", "later"),
-    "segment_others": Meaning("the largest other step of the course, in noise{}", "log1p number", "later"),
-    "segment_count": Meaning("how many steps the course has{}", "number", "later"),
-}
 _PENALTIES = {"6": ", small steps counted", "20": ", plain steps counted"}
 _WHERE = {
     "min": "at its least over the configurations",
@@ -139,18 +58,23 @@ _WHERE = {
 
 
 @cache
+def _meanings() -> Mapping[str, Meaning]:
+    """Read the table of features, by their names before a reduction, a window or a penalty."""
+    text = (files("serving.comparisons.explain") / "features.csv").read_text(encoding="utf-8")
+    rows = csv.reader(text.splitlines()[1:])
+    return {name: Meaning(phrase, kind, cast("Fact", fact)) for name, phrase, kind, fact in rows}
+
+
+@cache
 def meaning(feature: str) -> Meaning | None:
     """Return what a feature stands for; None of one that nobody described."""
     name, _, where = feature.rpartition("_")
-    if where in _WHERE:
-        return _MEANINGS.get(name)
-    if where in _PENALTIES and name in _BY_PENALTY:
-        return _filled(_BY_PENALTY[name], _PENALTIES[where])
-    return _filled(_BY_WINDOW[name], where) if name in _BY_WINDOW else _LATER.get(feature)
-
-
-def _filled(found: Meaning, word: str) -> Meaning:
-    return found._replace(phrase=found.phrase.replace("{}", word))
+    known = _meanings()
+    if where in _WHERE or feature in known:
+        return known.get(name if where in _WHERE else feature)
+    # of windows the size is named, of penalties which steps count
+    word = _PENALTIES.get(where, "") if name.startswith("segment") else where
+    return known[name]._replace(phrase=known[name].phrase.replace("{}", word)) if name in known else None
 
 
 def described(feature: str, configurations: int = 1) -> str:

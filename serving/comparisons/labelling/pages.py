@@ -20,6 +20,7 @@ from data.comparisons.labels.label_store import AwayError, KeptLabel, LabelStore
 from serving.comparisons.labelling.offered import Offered, OfferedReport
 from serving.comparisons.labelling.pool import LabelOrder, LabelPool, LabelsGiven, Reader
 from serving.comparisons.labelling.rows import ContentsLine, Heading, ShownComparison, rows_of
+from serving.comparisons.labels import endpoints
 from serving.http.authentication import holder
 from serving.http.browser_pages import page
 from serving.http.schemas import RefusedError
@@ -46,7 +47,8 @@ _OWN = {"connect-src": "'self'", "form-action": "'self'"}
 
 
 def install(app: FastAPI) -> None:
-    """Let `app`, whose ``state`` has the ``labels``, show comparisons; the ``state`` gets the ``pool``."""
+    """Let `app` take labels and show comparisons; its ``state`` gets ``labels`` and the ``pool``."""
+    endpoints.install(app)
     source = app.state.settings.options.get("comparisons")
     app.state.pool = LabelPool(None if source is None else Path(source), app.state.models.get("model"))
     pages, threads = _Pages(app), CapacityLimiter(THREADS)
@@ -97,7 +99,7 @@ class _Pages:
         offered, reader = self._pool.offered(), self._reader(request)
         order = self._pool.order(reader.given.decided)
         names = [] if order is None else _free(order, reader)[:_FIRST]
-        first = [QueuedComparison(offered, offered.places[name]) for name in names]
+        first = [_queued(offered, name) for name in names]
         return self._page(request, "next", reader, first=first, troubles=self._pool.troubles())
 
     def queue(self, request: Request) -> Response:
@@ -112,7 +114,7 @@ class _Pages:
             "left": len(free),
             "labels": len(reader.given.decided),
             "learnt": order.labels,
-            "comparisons": [QueuedComparison(offered, offered.places[name]).told for name in free[:QUEUED]],
+            "comparisons": [_queued(offered, name) for name in free[:QUEUED]],
         }
         return JSONResponse(content)
 
@@ -210,27 +212,16 @@ class _Pages:
         )
 
 
-@dataclass(frozen=True)
-class QueuedComparison:
-    """Where a comparison is shown."""
-
-    offered: Offered
-    row: int
-
-    @property
-    def href(self) -> str:
-        """Its address."""
-        return f"/comparisons/{self.offered.report_of(self.row).key}/{self.offered.keys[self.row]}"
-
-    @property
-    def name(self) -> str:
-        """What was measured."""
-        return self.offered.masked(self.offered.named.operations[self.row], self.row)
-
-    @property
-    def told(self) -> Mapping[str, str]:
-        """What scripts need to know of it."""
-        return {"comparison": self.offered.keys[self.row], "href": self.href, "name": self.name}
+def _queued(offered: Offered, name: str) -> Mapping[str, str]:
+    """Return what scripts need to know of a comparison: its key, its address, and what was measured."""
+    row = offered.places[name]
+    key = offered.keys[row]
+    operation = offered.masked(offered.named.operations[row], row)
+    return {
+        "comparison": key,
+        "href": f"/comparisons/{offered.report_of(row).key}/{key}",
+        "name": operation,
+    }
 
 
 def shared(names: Sequence[str], given: LabelsGiven, person: str) -> Sequence[str]:

@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -39,22 +39,20 @@ from training.comparisons.label_review import UNLABELLED, Pool, Suspect, next_to
 _MOST = 20
 
 
-@dataclass(frozen=True)
-class Doubts:
-    """What the report says of labels: the first suspects, how many there are, and how reliable people are."""
+def doubts(evaluated: EvaluatedComparisons) -> dict[str, Any]:
+    """Look for doubtful labels in the held-out verdicts on whole operations.
 
-    suspects: list[Suspect]
-    many: int
-    people: list[dict[str, object]]
-    divided: int
-
-    @classmethod
-    def of(cls, evaluated: EvaluatedComparisons) -> Doubts:
-        """Look for doubtful labels in the held-out verdicts on whole operations."""
-        found, labels = _suspects(evaluated), evaluated.tables.labels
-        status = consensus(labels, evaluated.rule)
-        who = people(labels, status).to_dict("records")
-        return cls(found[:_MOST], len(found), who, len(disagreements(labels, status)))
+    Returns: the first suspects, how `many` there are, how reliable `people` are, and on how many comparisons
+    they are `divided`.
+    """
+    found, labels = _suspects(evaluated), evaluated.tables.labels
+    status = consensus(labels, evaluated.rule)
+    return {
+        "suspects": found[:_MOST],
+        "many": len(found),
+        "people": people(labels, status).to_dict("records"),
+        "divided": len(disagreements(labels, status)),
+    }
 
 
 def _suspects(evaluated: EvaluatedComparisons) -> list[Suspect]:
@@ -243,21 +241,16 @@ def give_next(
         # as bytes: identifiers stay as they are, so that the labels find their comparisons
         write(written_csv(blank[order[:4]].join(about)).encode(), output)
         return 0
-    write(_json(chosen) if as_json else _table(chosen, NEXT), None)
-    return 0
+    return _give(chosen, as_json=as_json)
 
 
 def give_suspects(project: Path, number: int, *, as_json: bool) -> int:
     """Print the labels to look at again; InputError if the stages' files are not there."""
     found = _suspects(EvaluatedComparisons.read(project))
     rows = pd.DataFrame([asdict(one) for one in found[:number]])
-    if as_json:
-        write(_json(rows), None)
-        return 0
-    caption = f"{len(found)} labels to look at again"
-    shown = rows.assign(why=[f"{'; '.join(one.why)}" for one in found[:number]]) if len(rows) else rows
-    write(_table(shown, tuple(shown.columns), caption), None)
-    return 0
+    if len(rows) and not as_json:
+        rows["why"] = rows["why"].map("; ".join)
+    return _give(rows, f"{len(found)} labels to look at again", as_json=as_json)
 
 
 def give_people(source: Path, *, keep_going: bool, as_json: bool) -> int:
@@ -272,10 +265,8 @@ def give_people(source: Path, *, keep_going: bool, as_json: bool) -> int:
     if who.empty:
         write("No comparison is labelled by two people.\n", None)
         return 0
-    write(_table(who, tuple(who.columns), "how reliable people are (Dawid and Skene)"), None)
-    caption = f"{len(divided)} comparisons on which they don't agree"
-    write(_table(divided.head(_SHOWN), tuple(divided.columns), caption), None)
-    return 0
+    _give(who, "how reliable people are (Dawid and Skene)")
+    return _give(divided.head(_SHOWN), f"{len(divided)} comparisons on which they don't agree")
 
 
 def _read(source: Path, *, keep_going: bool = False) -> ComparisonTables:
@@ -287,7 +278,11 @@ def _json(table: pd.DataFrame) -> str:
     return text + "\n"
 
 
-def _table(table: pd.DataFrame, columns: Sequence[str], caption: str | None = None) -> str:
+def _give(table: pd.DataFrame, caption: str | None = None, *, as_json: bool = False) -> int:
+    if as_json:
+        write(_json(table), None)
+        return 0
+    columns = list(table.columns)
     rows = [
         [
             "" if pd.isna(value) else format(value, _NUMBERS.get(name, ""))
@@ -295,4 +290,5 @@ def _table(table: pd.DataFrame, columns: Sequence[str], caption: str | None = No
         ]
         for row in table.to_numpy()
     ]
-    return tabulated(columns, rows, numbers=_NUMBERS, caption=caption)
+    write(tabulated(columns, rows, numbers=_NUMBERS, caption=caption), None)
+    return 0

@@ -33,7 +33,7 @@ from data.errors import InputError
 from data.paths import Places
 from serving.http import schemas
 from serving.http.authentication import HEADER, holder
-from serving.http.bodies import JSON, BareRoute, body_of, request_of
+from serving.http.bodies import JSON, BareRoute, body_of, media_type_of, request_of
 from serving.http.schemas import RefusedError
 from serving.supply import Options
 from training.registry.champions import project_root
@@ -198,14 +198,6 @@ def unseen(app: FastAPI) -> int | None:
     return int((~pd.MultiIndex.from_frame(kept[_LABEL]).isin(known)).sum())
 
 
-@dataclass(frozen=True)
-class Coming:
-    """A label, and how it is kept."""
-
-    label: GivenLabel
-    added: asyncio.Future[Added | Exception]
-
-
 class Adding:
     """Adds the labels of one process.
 
@@ -215,16 +207,16 @@ class Adding:
     def __init__(self, store: LabelStore, most: int) -> None:
         self._store, self._most = store, most
         self._thread = CapacityLimiter(1)
-        self._coming: list[Coming] = []
+        self._coming: list[tuple[GivenLabel, asyncio.Future[Added | Exception]]] = []
         self._writing: asyncio.Task[None] | None = None
 
     async def add(self, label: GivenLabel) -> Added:
         """Add one label; raises what `LabelStore.add_all` returns or raises."""
-        one = Coming(label, asyncio.get_running_loop().create_future())
-        self._coming.append(one)
+        coming: asyncio.Future[Added | Exception] = asyncio.get_running_loop().create_future()
+        self._coming.append((label, coming))
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._write())
-        added = await one.added
+        added = await coming
         if isinstance(added, Exception):
             raise added
         return added
@@ -232,17 +224,17 @@ class Adding:
     async def _write(self) -> None:
         while self._coming:
             some, self._coming = self._coming[:AT_ONCE], self._coming[AT_ONCE:]
-            for one, added in zip(some, await self._added(some), strict=True):
+            labels, coming = zip(*some, strict=True)
+            try:
+                found: Sequence[Added | Exception] = await to_thread.run_sync(
+                    self._store.add_all, labels, self._most, limiter=self._thread
+                )
+            except Exception as exc:  # noqa: BLE001 - goes to whoever waits
+                found = [exc] * len(some)
+            for one, added in zip(coming, found, strict=True):
                 # who waited may be gone
-                if not one.added.done():
-                    one.added.set_result(added)
-
-    async def _added(self, some: list[Coming]) -> Sequence[Added | Exception]:
-        try:
-            labels = [one.label for one in some]
-            return await to_thread.run_sync(self._store.add_all, labels, self._most, limiter=self._thread)
-        except Exception as exc:  # noqa: BLE001 - goes to whoever waits
-            return [exc] * len(some)
+                if not one.done():
+                    one.set_result(added)
 
 
 T = TypeVar("T")
@@ -307,7 +299,7 @@ class LabelDesk:
 
     async def put(self, request: Request) -> Response:
         """Keep what a person says of a comparison."""
-        _require_json(request)
+        media_type_of(request, [JSON])
         asked = request_of(await body_of(request, LIMIT), self.kind)
         store = self._store()
         label = self._given(request, asked, await self._identifier(request.path_params["comparison_id"]))
@@ -392,13 +384,6 @@ def _person(request: Request, asked: LabelRequest) -> str:
         told = f'the token is that of "{token.name}", labelled_by="{asked.labelled_by}" is not'
         raise RefusedError(HTTPStatus.FORBIDDEN, told)
     return token.name
-
-
-def _require_json(request: Request) -> None:
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != JSON:
-        told = f"Content-Type {media_type[:100]!r}: expected {JSON}"
-        raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, told)
 
 
 def _json(answer: BaseModel) -> Response:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -26,7 +26,6 @@ from serving.comparisons.timelines.judged import (
     AFTER,
     BEFORE,
     Answering,
-    Marks,
     OperationMarks,
     judged_versions,
 )
@@ -55,41 +54,34 @@ class Change:
     threads: int  # the configuration
 
 
-@dataclass(frozen=True)
-class TimelineOperation:
-    """One operation over all versions."""
+@dataclass(frozen=True, kw_only=True)
+class TimelineOperation(OperationMarks, MeasuredOperation):
+    """One operation over all versions, with its marks."""
 
-    benchmark: str
-    operation: str
-    unit: str
-    better: str
-    threads: tuple[int, ...]  # the configurations, ascending
-    featured: int  # which of them is shown first: that of the most threads
     #: shape (n_configurations, n_versions, 5), Minimum, quartiles, maximum, in `unit`; NaN where nothing was
     #: measured
     five: Floats
-    against_baseline: Marks  # shape (n_versions,), the verdict on each version beside the baseline
-    #: shape (n_versions,), the same beside the versions just before it: where a change began
-    against_before: Marks
-    probability: Floats  # shape (n_versions,), of a regression against the baseline; NaN where not judged
-    #: the reasons in words, by the index of a version, where a mark is unsure or fail
-    words: Mapping[int, tuple[str, ...]]
     changes: tuple[Change, ...]  # over the whole history, of the configuration where they are greatest
     #: the smallest change that its noise lets one tell, as a share, see
     #: `features.comparisons.lasting_changes`; NaN if unknown
     instability: float
-    unstable: bool  # whether that is more than 5 %
+
+    @property
+    def featured(self) -> int:
+        """Which configuration is shown first: that of the most threads."""
+        return len(self.threads) - 1
+
+    @property
+    def unstable(self) -> bool:
+        """Whether its noise hides changes of more than 5 %."""
+        return self.instability > WANTED
 
 
-@dataclass(frozen=True)
-class HeatMap:
+@dataclass(frozen=True, kw_only=True)
+class HeatMap(heats.HeatSamples):
     """Samples per core or per node of one run over time (seed 000, section 4.2.2)."""
 
     title: str
-    rows: tuple[str, ...]  # the cores or nodes
-    seconds: Floats  # shape (n_times,)
-    values: Floats  # shape (n_rows, n_times), in `unit`; NaN is unknown
-    unit: str
     source: str  # the file, as of `TimelineVersion`
     version: int  # index of the version that ran
 
@@ -185,20 +177,7 @@ def _operation(
     greatest = max(range(len(moved)), key=lambda row: max((abs(m.share) for m in moved[row]), default=0.0))
     changes = (Change(*shift, one.threads[greatest]) for shift in moved[greatest])
     return TimelineOperation(
-        one.benchmark,
-        one.operation,
-        one.unit,
-        one.better,
-        one.threads,
-        len(one.threads) - 1,
-        found.five[one.rows],
-        marks.against_baseline,
-        marks.against_before,
-        marks.probability,
-        marks.words,
-        tuple(changes),
-        hidden,
-        hidden > WANTED,
+        **vars(one), **vars(marks), five=found.five[one.rows], changes=tuple(changes), instability=hidden
     )
 
 
@@ -236,5 +215,4 @@ def _heats(chosen: ChosenRuns, results: Path, way: str, problems: Problems) -> I
                     problems.add(error)
                     continue
                 title = f"{path.name}: {one.what} of {name}"
-                heat = title, one.rows, one.seconds, one.values, one.unit, _there(way, below), version
-                yield HeatMap(*heat)
+                yield HeatMap(**vars(one), title=title, source=_there(way, below), version=version)

@@ -279,11 +279,13 @@ Answering = Callable[[VersionSides, Sequence[Ask]], list[SaidOfVersion]]
 
 @dataclass(frozen=True)
 class OperationMarks:
-    """The marks of one operation; as `serving.comparisons.timelines.assembled.TimelineOperation` has them."""
+    """The marks of one operation."""
 
-    against_baseline: Marks
+    against_baseline: Marks  # shape (n_versions,), the verdict on each version beside the baseline
+    #: shape (n_versions,), the same beside the versions just before it: where a change began
     against_before: Marks
-    probability: Floats
+    probability: Floats  # shape (n_versions,), of a regression against the baseline; NaN where not judged
+    #: the reasons in words, by the index of a version, where a mark is unsure or fail
     words: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod

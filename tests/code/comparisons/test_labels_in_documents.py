@@ -8,14 +8,25 @@ import pytest
 from lxml import etree
 
 from data.comparisons.formats import comparison_json, comparison_xml
-from data.comparisons.formats.comparison_xml import with_status
+from data.comparisons.formats.comparison_xml import (
+    ATTRIBUTES,
+    BASE,
+    EARLIER,
+    LABEL,
+    LATER,
+    STATUSES,
+    TARGET,
+    VERDICT,
+    with_status,
+)
 from data.comparisons.labels.consensus import consensus
+from data.comparisons.tables import LABEL_STATUSES
 from data.errors import InputError
 from data.tables.documents import MOMENT, moment
 from serving.comparisons import render
 from serving.comparisons.body import answer_json, answer_xml
 from serving.comparisons.judge import judge
-from serving.comparisons.xml.report import as_xml, xml_schema
+from serving.comparisons.xml.report import ELEMENTS, as_xml, xml_schema
 from serving.models import ModelRef, Served
 from tests.code.comparisons.test_telling import comparison, drawn, trained
 from tests.code.comparisons.test_xml import comparison as element
@@ -204,3 +215,15 @@ def test_a_verdict_is_put_into_a_comparison_whatever_was_in_it(content):
         b'operation_name="bt" result_status="pass"><verdict/></comparison_result></comparison_results>'
         in filled
     )
+
+
+def test_the_schema_of_xml_names_what_is_read_and_written():
+    comparison = xml_schema(answered=True)["properties"]["comparison_result"]["items"]["properties"]
+    result = comparison["result"]["items"]["properties"]
+    assert {LABEL, VERDICT} <= set(comparison)
+    assert set(result) == {"threads_no", "median_diff", BASE, TARGET, EARLIER, LATER}
+    assert set(result[BASE]["properties"]) == {*ATTRIBUTES.values(), "samples"}
+    assert comparison["result_status"]["enum"] == [*STATUSES, ""]
+    assert comparison[LABEL]["items"]["properties"]["status"]["enum"] == [*LABEL_STATUSES]
+    assert set(ELEMENTS.values()) <= set(comparison[VERDICT]["properties"])
+    assert VERDICT not in xml_schema()["properties"]["comparison_result"]["items"]["properties"]

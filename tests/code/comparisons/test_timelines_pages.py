@@ -101,12 +101,12 @@ def test_changes_are_told_by_worse_and_better():
 def test_the_worst_come_first_whether_told_by_a_change_or_by_a_verdict():
     report = simulated(20, 6, 1, heats=0)
     passes = np.ones(20, np.uint8)
-    silent = {"changes": (), "unstable": False, "words": {}}
+    silent = {"changes": (), "instability": 0.01, "words": {}}
     quiet = [
         replace(one, **silent, against_baseline=passes, against_before=passes) for one in report.operations
     ]
     quiet[1] = replace(quiet[1], changes=(Change("creep", 2, 9, -0.08, 1),))
-    quiet[4] = replace(quiet[4], changes=(Change("gain", 2, 2, 0.2, 1),), unstable=True, instability=0.07)
+    quiet[4] = replace(quiet[4], changes=(Change("gain", 2, 2, 0.2, 1),), instability=0.07)
     failed = quiet[3].against_baseline.copy()
     failed[7] = 3
     five = quiet[3].five.copy()

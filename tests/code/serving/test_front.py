@@ -51,6 +51,7 @@ def application(settings=None):
         note(request.scope, door, ("", b""), Answered(b"", Judged()), SERVED)
         return Response(body)
 
+    @app.put("/slow", operation_id="put_slow")
     @app.get("/slow")
     async def slow():
         await asyncio.sleep(60)
@@ -92,12 +93,10 @@ def packed(how, content):
 
 
 @pytest.fixture
-def keys(tmp_path, monkeypatch):
-    """A file with two tokens, one per scope, and settings that name it; only the slow page is for labels."""
+def keys(tmp_path):
+    """A file with two tokens, one per scope, and settings that name it."""
     path = tmp_path / "tokens"
     read, label = add(path, "reports", "read"), add(path, "anna", "label")
-    door = Door("/slow", "", "", Request, Response, {}, 1, scope="label")
-    monkeypatch.setattr(middleware, "doors", lambda: [door])
     return {"read": read, "label": label, "app": application(ServerSettings(tokens=str(path), timeout=0.2))}
 
 
@@ -121,8 +120,8 @@ def test_tokens_open_what_their_scope_allows_and_nothing_is_told_of_them(keys, c
         ("POST", "/judge", basic(keys["read"]), 401),
         ("POST", "/judge", bearer(keys["read"]), 200),
         ("GET", "/page", bearer(keys["label"]), 403),
-        ("GET", "/slow", bearer(keys["read"]), 403),
-        ("GET", "/slow", bearer(keys["label"]), 504),
+        ("PUT", "/slow", bearer(keys["read"]), 403),
+        ("PUT", "/slow", bearer(keys["label"]), 504),
         ("GET", "/page", {"authorization": "Basic no/base64!"}, 401),
         ("GET", "/healthz", {}, 200),
     ]
@@ -141,17 +140,24 @@ def test_tokens_open_what_their_scope_allows_and_nothing_is_told_of_them(keys, c
     assert "'token': 'reports'" in told
 
 
+def described(app, settings):
+    """Return the description of the application with what stands around its requests."""
+    document = app.openapi()
+    middleware.describe(document, settings)
+    return document
+
+
 def test_only_where_there_are_tokens_the_description_asks_for_them(keys):
-    without = application().openapi()
+    without = described(application(), ServerSettings())
     assert "securitySchemes" not in without["components"]
     assert "401" not in without["paths"]["/page"]["get"]["responses"]
-    described = keys["app"].openapi()
-    assert set(described["components"]["securitySchemes"]) == {"bearer", "basic"}
-    asked = {path: one.get("security") for path, ways in described["paths"].items() for one in ways.values()}
+    document = described(keys["app"], ServerSettings(tokens="tokens"))
+    assert set(document["components"]["securitySchemes"]) == {"bearer", "basic"}
+    asked = {path: one.get("security") for path, ways in document["paths"].items() for one in ways.values()}
     assert asked["/healthz"] is None
     assert asked["/judge"] == [{"bearer": []}]
     assert asked["/page"] == [{"bearer": []}, {"basic": []}]
-    assert {"401", "403", "504"} <= set(described["paths"]["/page"]["get"]["responses"])
+    assert {"401", "403", "504"} <= set(document["paths"]["/page"]["get"]["responses"])
 
 
 @pytest.mark.parametrize("how", ["gzip", "zstd", "GZip "])
