@@ -108,8 +108,8 @@ def chosen(runs: Sequence[TimelineRun], rules: RuleSet) -> list[ChosenRuns]:
     of_runs = RuleSet(rules.title, tuple(rule for rule in rules.rules if rule.name.lower() != OPERATION))
     properties = [run.properties for run in runs]
     accepted = {role: of_runs.accepting(role, properties) for role in ROLES}
-    for role in rules.roles:
-        if not any(accepted[role]):
+    for role in ROLES:
+        if role in rules.roles and not any(accepted[role]):
             raise _nothing(of_runs, role, properties)
     machines: dict[str, list[int]] = {}
     for place, run in enumerate(runs):
