@@ -37,6 +37,8 @@ def cells(path: Path, columns: Sequence[str] = (), **options: Any) -> pd.DataFra
 #: What a spreadsheet computes, but for plain numbers; and such text after the quote that keeps it text.
 _FORMULA = re.compile(r"(?![-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?\Z)[=+\-@\t\r\n]")
 _QUOTED = re.compile(r"'+[=+\-@\t\r\n]")
+#: Characters of a cell that errors show.
+_SHOWN = 40
 
 
 def written_csv(table: pd.DataFrame) -> str:
@@ -101,7 +103,7 @@ def numbers(
     text = column.str.strip() if column.dtype == "str" else column
     found = pd.to_numeric(text, errors="coerce").astype("float64")
     bad = wrong(found.to_numpy()) & ~((text == "") & gaps).to_numpy(bool)
-    refuse(bad, lambda row: f'{column.name}="{text.iloc[row]}" is not {expected}', path, first)
+    refuse(bad, lambda row: f'{column.name}="{str(text.iloc[row])[:_SHOWN]}" is not {expected}', path, first)
     return found
 
 
