@@ -23,6 +23,8 @@ def cells(path: Path, columns: Sequence[str] = (), **options: Any) -> pd.DataFra
         table = pd.read_csv(path, **{"dtype": "str", "keep_default_na": False, **options})
     except FileNotFoundError as exc:
         raise InputError("no such file", file=path) from exc
+    except pd.errors.EmptyDataError as exc:
+        raise InputError("is empty; expected CSV", file=path) from exc
     except (OSError, ValueError) as exc:
         raise InputError(f"cannot be read as CSV ({exc})", file=path) from exc
     if options.get("header", 0) is not None:
