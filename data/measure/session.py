@@ -154,19 +154,16 @@ class Journal(Generic[Entry]):
         if first.get("suite") != begun:
             raise InputError("was begun with another suite; name another directory or remove it", file=path)
         _require_able(able or {}, first.get("able", {}), path)
-        keys = {one.name for one in fields(note)} if note else set()
-        an_entry = TypeAdapter(entry)
-        a_note: TypeAdapter[Any] = TypeAdapter(note or entry)
-        an_invalid = TypeAdapter(TimedOutRun)
-        journal = cls(path, [])
+        journal, an_entry = cls(path, []), TypeAdapter(entry)
+        others: list[tuple[Any, list[Any]]] = [(TimedOutRun, journal.invalid)]
+        others += [(note, journal.notes)] if note else []
+        kinds: dict[frozenset[str], tuple[list[Any], TypeAdapter[Any]]] = {
+            frozenset(one.name for one in fields(kind)): (found, TypeAdapter(kind)) for kind, found in others
+        }
         for number, record in enumerate(records, 2):
+            found, adapter = kinds.get(frozenset(record), (journal.entries, an_entry))
             try:
-                if record.keys() == {"run", "problem", "limit"}:
-                    journal.invalid.append(an_invalid.validate_python(record))
-                elif record.keys() == keys:
-                    journal.notes.append(a_note.validate_python(record))
-                else:
-                    journal.entries.append(an_entry.validate_python(record))
+                found.append(adapter.validate_python(record))
             except ValidationError as exc:
                 raise InputError(said(exc, "the line"), file=path, line=number) from exc
         return journal
