@@ -18,7 +18,7 @@ from data.errors import InputError
 from data.matrices.formats import SOURCES
 from data.matrices.params import Matrices
 from data.matrices.tables import SIDES, SUMMARY, MatrixTables, RunPlaces
-from data.stages import KEPT, WARNINGS, Decisions, by, reasons
+from data.stages import KEPT, WARNINGS, Decisions, by, column_counts, reasons
 from data.tables.problems import Problems
 from data.tables.specs import Spec, typed
 
@@ -245,7 +245,7 @@ def decide(tables: MatrixTables, missing: float) -> MatrixDecisions:
     goes if fewer than `BASELINE_RUNS` valid runs are left of the baseline, or none of the target.
     InputError if no raw metric, or no pair, is left.
     """
-    metrics = reasons(tables.runs[tables.all_metrics], missing, "runs", "measured", "value")
+    metrics = unusable_metrics(column_counts(tables.runs[tables.all_metrics]), missing)
     left = telling(metrics, tables.raw)
     found = decided(tables, metrics, missing)
     if not found.pairs["kept"].any():
@@ -254,6 +254,9 @@ def decide(tables: MatrixTables, missing: float) -> MatrixDecisions:
         raise InputError(told, place="pairs")
     warnings = pd.DataFrame({"warning": list(_warnings(tables, found.runs, left))})
     return replace(found, warnings=typed(warnings, WARNINGS.dtypes))
+
+
+unusable_metrics = partial(reasons, rows="runs", measured="measured", value="value")
 
 
 def telling(metrics: pd.Series, raw: Sequence[str]) -> list[str]:
