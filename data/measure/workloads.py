@@ -188,12 +188,12 @@ WORKLOADS: dict[str, Callable[[], Units]] = {
 }
 
 
-def compete(cpu: int, share: float, period: float = 0.004) -> None:
-    """Keep processor `cpu` busy for `share` of every `period` seconds, until killed or orphaned."""
+def compete(cpu: int, share: float) -> None:
+    """Keep processor `cpu` busy for `share` of every few milliseconds, until killed or orphaned."""
     import ctypes
     import signal
 
-    end_with_parent = 1  # PR_SET_PDEATHSIG of linux/prctl.h
+    end_with_parent, period = 1, 0.004  # PR_SET_PDEATHSIG of linux/prctl.h
     ctypes.CDLL(None).prctl(end_with_parent, signal.SIGKILL)
     os.sched_setaffinity(0, {cpu})
     os.write(1, b"r")
