@@ -70,17 +70,23 @@ def said(told: Sequence[str], wrong: pd.Series) -> pd.Series:
     return pd.Series(told, wrong.index, dtype="str").where(wrong, "")
 
 
-def reasons(values: pd.DataFrame, missing: float, rows: str, measured: str, value: str) -> pd.Series:
+def column_counts(values: pd.DataFrame) -> pd.DataFrame:
+    """Return by column ``rows, measured, least, most``; NaN where it was never measured."""
+    measured = {"measured": values.notna().sum(), "least": values.min(), "most": values.max()}
+    return pd.DataFrame({"rows": len(values), **measured})
+
+
+def reasons(counts: pd.DataFrame, missing: float, rows: str, measured: str, value: str) -> pd.Series:
     """Return by column why nothing can be learned from it; empty where something can.
 
-    Either more than the share `missing` of the rows lack it, or all have the same value. `rows`, `measured`
-    and `value` are the words of messages for the rows, for what was done in them, and for the result.
+    Either more than the share `missing` of the rows lack it, or all have the same value. `counts` are as
+    `column_counts` returns them. `rows`, `measured` and `value` are the words of messages for the rows, for
+    what was done in them, and for the result.
     """
-    told = [f"was {measured} in {count} of {len(values)} {rows}" for count in values.notna().sum()]
-    least = values.min()
-    same = [f"has the same {value} {number:g} in all {rows}" for number in least]
-    seldom = said(told, values.isna().mean() > missing)
-    return seldom.where(seldom != "", said(same, least == values.max()))
+    told = [f"was {measured} in {one.measured} of {one.rows} {rows}" for one in counts.itertuples()]
+    same = [f"has the same {value} {number:g} in all {rows}" for number in counts["least"]]
+    seldom = said(told, (counts["rows"] - counts["measured"]) / counts["rows"] > missing)
+    return seldom.where(seldom != "", said(same, counts["least"] == counts["most"]))
 
 
 def lacking(values: pd.DataFrame, missing: float, of: str) -> pd.Series:

@@ -120,7 +120,6 @@ class Workshop:
         memory = Path("/dev/shm")  # noqa: S108 - where files are memory
         self._memory = memory if os.access(memory, os.W_OK) else self._disk
         self._disk.mkdir(parents=True, exist_ok=True)
-        self._works: dict[str, int] = {}
 
     def sample(self, variant: Variant, work: int, threads: int) -> float:
         """Do `work` units, and the extra ones of the build; return the value of the operation's metric.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -25,7 +26,8 @@ from data.measure.groups import Group
 from data.measure.kernel_counts import CPU_TIMES, ProcessTree
 from data.measure.machine import Disturbance
 from data.measure.perf_stat import Counting
-from data.measure.session import Count, CountedSuite, Operation, command_of, typed, unique
+from data.measure.session import WORKLOADS, Count, CountedSuite, typed, unique
+from data.tables.documents import Section
 from data.tables.files import yaml_content
 
 INTERRUPTS = ("LOC", "RES", "CAL", "TLB")
@@ -69,19 +71,34 @@ def _events(counted: dict[str, float]) -> dict[str, float]:
 UNENDING = 86400
 
 
-class CorunTask(Operation):
+class CorunTask(Section):
     """A program with a fixed amount of work.
 
-    ``work`` bogo operations of a stressor of stress-ng, ``work`` units of one of `data.measure.workloads`,
-    or any other ``command``. The ``group`` describes it.
+    ``work`` bogo operations of a ``stressor`` of stress-ng with its ``options``, ``work`` units of a
+    ``workload`` of `data.measure.workloads`, or any other ``command``. The ``group`` describes it.
     """
 
+    name: str
+    group: str
+    stressor: str | None = None
+    workload: str | None = None
+    options: tuple[str, ...] = ()
     work: Count = 1
     command: tuple[str, ...] = ()
 
     def words(self, report: Path) -> list[str]:
-        """Return the command; what it writes goes to `report` and beside it."""
-        return list(self.command) or command_of(self, self.work, 1, report, UNENDING)
+        """Return the command; stress-ng writes its metrics to `report` and temporary files beside it."""
+        if self.command:
+            return list(self.command)
+        if self.workload is not None:
+            return [sys.executable, "-I", "-S", str(WORKLOADS), self.workload, str(self.work)]
+        stressor = f"--{self.stressor}"
+        return [
+            *("stress-ng", stressor, "1", f"{stressor}-ops", str(self.work)),
+            *self.options,
+            *("--metrics-brief", "--yaml", str(report), "--temp-path", str(report.parent)),
+            *("--no-rand-seed", "--timeout", str(UNENDING)),
+        ]
 
 
 class CorunSuite(CountedSuite):

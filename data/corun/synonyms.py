@@ -5,83 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import pandas as pd
 
 from data.tables.problems import nearest
 
+_LINES = Path(__file__).with_name("events.txt").read_text(encoding="utf-8").splitlines()
 #: Other names of events, by the one that perf lists first. Of raw codes, those that a kernel has no name for.
 SYNONYMS: Mapping[str, tuple[str, ...]] = {
-    "instructions": (
-        *("inst_retired.any", "inst_retired.any_p", "inst_retired", "instr_retired", "retired_instructions"),
-        *("ex_ret_instr", "fixed_instruction_retired", "pm_inst_cmpl"),
-    ),
-    "cpu-cycles": (
-        *("cycles", "cpu_clk_unhalted.thread", "cpu_clk_unhalted.thread_p", "cpu_clk_unhalted.core"),
-        *("ls_not_halted_cyc", "core_cycles", "fixed_cycle", "pm_cyc"),
-    ),
-    "ref-cycles": ("cpu_clk_unhalted.ref_tsc", "cpu_clk_unhalted.ref", "ls_not_halted_p0_cyc"),
-    "bus-cycles": (),
-    "branch-instructions": (
-        *("branches", "br_inst_retired.all_branches", "ex_ret_brn", "br_retired", "branch-loads"),
-        "pm_br_cmpl",
-    ),
-    "branch-misses": (
-        *("br_misp_retired.all_branches", "ex_ret_brn_misp", "br_mis_pred_retired", "br_mis_pred"),
-        *("branch-load-misses", "pm_br_mpred_cmpl"),
-    ),
-    "cache-references": ("longest_lat_cache.reference", "ll_cache", "l3_cache"),
-    "cache-misses": ("longest_lat_cache.miss", "ll_cache_miss", "l3_cache_refill"),
-    "LLC-loads": ("ll_cache_rd", "mem_load_retired.l2_miss"),
-    "LLC-load-misses": ("ll_cache_miss_rd", "mem_load_retired.l3_miss", "llc-misses"),
-    "LLC-stores": (),
-    "LLC-store-misses": (),
-    "L1-dcache-loads": (
-        *("mem_inst_retired.all_loads", "mem_uops_retired.all_loads", "ls_dispatch.ld_dispatch"),
-        *("l1d_cache_rd", "l1d_cache", "l1-dcache-accesses"),
-    ),
-    "L1-dcache-load-misses": (
-        *("l1d.replacement", "mem_load_retired.l1_miss", "l1d_cache_refill", "l1d_cache_refill_rd"),
-        *("l1-dcache-misses", "l1d-misses"),
-    ),
-    "L1-dcache-stores": (
-        *("mem_inst_retired.all_stores", "mem_uops_retired.all_stores", "ls_dispatch.store_dispatch"),
-        "l1d_cache_wr",
-    ),
-    "L1-dcache-store-misses": ("l1d_cache_refill_wr",),
-    "L1-icache-loads": ("l1i_cache", "l1-icache-accesses"),
-    "L1-icache-load-misses": ("l1i_cache_refill", "icache_misses", "icache.misses", "l1-icache-misses"),
-    "dTLB-loads": ("l1d_tlb_rd", "l1d_tlb"),
-    "dTLB-load-misses": (
-        *("dtlb_load_misses.walk_completed", "dtlb_load_misses.miss_causes_a_walk", "l1d_tlb_refill_rd"),
-        *("l1d_tlb_refill", "dtlb_walk", "dtlb-misses"),
-    ),
-    "dTLB-stores": ("l1d_tlb_wr",),
-    "dTLB-store-misses": ("dtlb_store_misses.walk_completed", "l1d_tlb_refill_wr"),
-    "iTLB-loads": ("l1i_tlb",),
-    "iTLB-load-misses": ("itlb_misses.walk_completed", "l1i_tlb_refill", "itlb_walk", "itlb-misses"),
-    "node-loads": (),
-    "node-load-misses": (),
-    "node-stores": (),
-    "node-store-misses": (),
-    "stalled-cycles-frontend": ("idle-cycles-frontend", "stall_frontend"),
-    "stalled-cycles-backend": (
-        *("idle-cycles-backend", "stall_backend", "cycle_activity.stalls_total"),
-        *("cycle_activity.stalls_mem_any", "exe_activity.bound_on_loads"),
-    ),
-    "task-clock": (),
-    "cpu-clock": (),
-    "context-switches": ("cs",),
-    "cpu-migrations": ("migrations",),
-    "page-faults": ("faults",),
-    "minor-faults": ("min-faults", "page-faults-min"),
-    "major-faults": ("maj-faults", "page-faults-maj"),
-    "alignment-faults": (),
-    "emulation-faults": (),
-    "cgroup-switches": (),
-    "duration_time": (),
-    "user_time": (),
-    "system_time": (),
+    name: tuple(others.split()) for name, _, others in (line.partition(":") for line in _LINES)
 }
 #: ``cpu_core/instructions/u``: where, what, and modifiers.
 _WITHIN = re.compile(r"(?P<pmu>[\w.-]+)/(?P<event>[^/]+)/(?P<modes>\w*)")

@@ -15,7 +15,7 @@ from data.corun.formats import SOURCES
 from data.corun.params import Corun
 from data.corun.tables import AND, CorunTables, corunner_columns
 from data.errors import InputError
-from data.stages import KEPT, WARNINGS, Decisions, by, lacking, reasons, said
+from data.stages import KEPT, WARNINGS, Decisions, by, column_counts, lacking, reasons, said
 from data.tables.formats import Reading
 from data.tables.problems import Problems
 from data.tables.specs import Spec, text
@@ -78,7 +78,7 @@ def decide(tables: CorunTables, missing: float) -> CorunDecisions:
     the run itself is not there. InputError if no event is left, or fewer than `ENOUGH` co-runs.
     """
     counts = tables.tasks[tables.events]
-    events = reasons(counts, missing, "solo runs", "counted", "count")
+    events = reasons(column_counts(counts), missing, "solo runs", "counted", "count")
     if not (events == "").any():
         told = f'; "{events.index[0]}" {events.iloc[0]}' if len(events) else ""
         raise InputError(f"no event was counted that differs between solo runs{told}", place="tasks")

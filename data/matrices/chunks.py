@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,8 +15,9 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.matrices.tables import SIDES, SUMMARY, MatrixTables, metrics_of
-from data.matrices.validity import SIGNED_SHARE, decided, telling
+from data.matrices.validity import SIGNED_SHARE, decided, telling, unusable_metrics
 from data.parallel import Compute, side_by_side, watched
+from data.stages import column_counts
 from data.tables.files import replacing
 from data.tables.problems import Problems
 from data.tables.specs import Spec
@@ -205,7 +205,7 @@ def cleaned(
     raw = [name for name in table["metric"] if not name.startswith(SUMMARY)]
     if not raw:
         raise InputError("has no raw metric", file=source)
-    reasons = pd.Series([_reason(row, missing) for row in counts.itertuples()], names, dtype="str")
+    reasons = unusable_metrics(counts, missing)
     telling(reasons, raw)
     task = partial(
         clean,
@@ -223,21 +223,7 @@ def metric_counts(file: Path) -> pd.DataFrame:
     """Return by metric of a chunk ``rows, measured, negative, least, most``; NaN where never measured."""
     runs = runs_of(file)
     values = runs[metrics_of(runs)]
-    return pd.DataFrame(
-        {
-            "rows": len(values),
-            "measured": values.notna().sum(),
-            "negative": (values < 0).sum(),
-            "least": values.min(),
-            "most": values.max(),
-        }
-    )
-
-
-def _reason(counts: Any, missing: float) -> str:
-    if 1 - counts.measured / counts.rows > missing:
-        return f"was measured in {counts.measured} of {counts.rows} runs"
-    return f"has the same value {counts.least:g} in all runs" if counts.least == counts.most else ""
+    return column_counts(values).assign(negative=(values < 0).sum())
 
 
 def clean(

@@ -260,46 +260,29 @@ def incomparable(runs: pd.DataFrame) -> dict[str, str]:
     One side is missing, a side mixes versions, or the sides differ in more than one field (seed 001,
     section 2.1). Every run has a pair and a side.
     """
-    if _comparable(runs):
-        return {}
-    known = runs[["pair_id", "side", *METADATA]].fillna("")
-    fields, wrong = list(METADATA), dict[str, str]()
-    values = known.groupby(["pair_id", "side"])[fields].agg(["nunique", "first"])
-    for (pair, side), row in values[(values.xs("nunique", axis=1, level=1) > 1).any(axis=1)].iterrows():
-        field = next(field for field in fields if row[field, "nunique"] > 1)
-        mixed = (known["pair_id"] == pair) & (known["side"] == side)
-        found = " and ".join(f'"{value}"' for value in known.loc[mixed, field].unique()[:2])
-        wrong[str(pair)] = f"the {side} mixes {field} {found}; expected one"
-    first = values.xs("first", axis=1, level=1).unstack("side")
-    counts = known.groupby(["pair_id", "side"]).size().unstack("side").reindex(columns=list(SIDES))
-    for side in SIDES:
-        wrong |= {str(pair): f"has no run of the {side}" for pair in counts.index[counts[side].isna()]}
-    whole = first[counts.notna().all(axis=1)]
-    if len(whole):
-        differ = pd.DataFrame({field: whole[field, SIDES[0]] != whole[field, SIDES[1]] for field in fields})
-        for pair, row in differ[differ.sum(axis=1) > 1].iterrows():
-            told = ", ".join(field for field in fields if row[field])
-            wrong[str(pair)] = f"baseline and target differ in {told}; expected one field to compare by"
+    places = RunPlaces.of(runs)
+    pair, names, side = places.pair, places.names, places.target.astype(np.intp)
+    first = np.full((len(SIDES), len(names)), -1)
+    rows = np.arange(len(runs) - 1, -1, -1)
+    first[side[rows], pair[rows]] = rows
+    there, own = first >= 0, first[side, pair]
+    mixed, differ = dict[tuple[str, str], str](), np.zeros((len(METADATA), len(names)), bool)
+    for number, field in reversed([*enumerate(METADATA)]):
+        values = runs[field].to_numpy(object, na_value="")
+        code, _ = pd.factorize(values)
+        differ[number] = there.all(axis=0) & (code[first[0]] != code[first[1]])
+        for row in np.flatnonzero(code != code[own])[::-1].tolist():
+            found = f'"{values[own[row]]}" and "{values[row]}"'
+            place = str(names[pair[row]]), SIDES[side[row]]
+            mixed[place] = f"the {place[1]} mixes {field} {found}; expected one"
+    wrong = {name: told for (name, _), told in sorted(mixed.items())}
+    order = np.argsort(names)
+    for name, known in zip(SIDES, there, strict=True):
+        wrong |= {str(names[place]): f"has no run of the {name}" for place in order[~known[order]]}
+    for place in order[(differ.sum(axis=0) > 1)[order]]:
+        told = ", ".join(field for field, here in zip(METADATA, differ[:, place], strict=True) if here)
+        wrong[str(names[place])] = f"baseline and target differ in {told}; expected one field to compare by"
     return wrong
-
-
-def _comparable(runs: pd.DataFrame) -> bool:
-    """Tell whether `incomparable` finds nothing, which is usual and sooner told."""
-    standing = RunPlaces.of(runs)
-    pair, target = standing.pair, standing.target
-    first = [np.full(len(standing.names), -1) for _ in SIDES]
-    for of_side, chosen in zip(first, (~target, target), strict=True):
-        rows = np.flatnonzero(chosen)[::-1]
-        of_side[pair[rows]] = rows
-    if any((of_side < 0).any() for of_side in first):
-        return False
-    differ = np.zeros(len(first[0]), np.intp)
-    for field in METADATA:
-        value, _ = pd.factorize(runs[field].to_numpy(object))
-        if (value != value[np.where(target, first[1][pair], first[0][pair])]).any():
-            return False
-        differ += value[first[0]] != value[first[1]]
-    return bool((differ <= 1).all())
 
 
 def _in_place(runs: pd.DataFrame) -> bool:

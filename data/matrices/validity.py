@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from itertools import chain
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ from data.errors import InputError
 from data.matrices.formats import SOURCES
 from data.matrices.params import Matrices
 from data.matrices.tables import SIDES, SUMMARY, MatrixTables, RunPlaces
-from data.stages import KEPT, WARNINGS, Decisions, by, reasons
+from data.stages import KEPT, WARNINGS, Decisions, by, column_counts, reasons
 from data.tables.problems import Problems
 from data.tables.specs import Spec, typed
 
@@ -98,33 +99,6 @@ SIGNED_SHARE = 0.05
 WHOLE_SHARE, OVER = 100.0, 5.0
 #: No count is larger, and squares and ratios of what is smaller are finite.
 LARGEST = 1e100
-RULE_DTYPES = {"run_id": "str", "metric": "str", "rule": "str", "value": "float64"}
-#: Columns, one number each that may break a rule.
-Cells = dict[str, NDArray[Any]]
-
-
-#: By their words, what must hold of a number that a run can have, in the columns that `cells` makes.
-#: Every metric is finite where it was measured, and `LARGEST` at most; one that is not signed is 0 or more;
-#: a share is no more than all; the elapsed time is above 0, and there where others of the matrix have it.
-POSSIBLE: dict[str, Callable[[Cells], NDArray[np.bool_]]] = {
-    "measured": lambda cells: ~np.isnan(cells["value"]) | ~cells["clock"],
-    "finite": lambda cells: ~np.isinf(cells["value"]),
-    f"{LARGEST:g} at most in size": lambda cells: (
-        ~np.isfinite(cells["value"]) | (np.abs(cells["value"]) <= LARGEST)
-    ),
-    "0 or more": lambda cells: cells["signed"] | ~(cells["value"] < 0),
-    "100 % at most": lambda cells: ~cells["share"] | ~(cells["value"] > WHOLE_SHARE + OVER),
-    "above 0": lambda cells: ~cells["clock"] | ~(cells["value"] <= 0),
-}
-
-
-def impossible(tables: MatrixTables) -> pd.DataFrame:
-    """Return what breaks `POSSIBLE`: ``run_id, metric, rule, value``, in the order of runs and metrics."""
-    found = cells(tables)
-    cell, rule = np.nonzero(np.array([~holds(found) for holds in POSSIBLE.values()]).T)
-    told = {name: found[name][cell] for name in ("run_id", "metric", "value")}
-    told["rule"] = np.array([*POSSIBLE], object)[rule]
-    return pd.DataFrame({name: pd.Series(told[name], dtype=kind) for name, kind in RULE_DTYPES.items()})
 
 
 def signed(tables: MatrixTables) -> pd.Series:
@@ -137,35 +111,30 @@ def signed(tables: MatrixTables) -> pd.Series:
     return known.fillna(pd.Series(often, tables.metrics.index, dtype="boolean"))
 
 
-def odd(tables: MatrixTables) -> NDArray[np.bool_]:
-    """Say which numbers may break a rule, shape (n_runs, n_metrics); most cannot, and rules are slow."""
-    values, (share, clock, may_be_negative) = tables.numbers(tables.all_metrics), _kinds(tables)
-    found = (values < 0) & ~may_be_negative
-    found |= (np.abs(values) > LARGEST) | (share & (values > WHOLE_SHARE)) | (clock & (values <= 0))
-    if np.isnan(values[:, clock]).any():
-        found |= clock & np.isnan(values) & _timed(tables.runs)[:, None]
-    return np.asarray(found)
+def _impossible(tables: MatrixTables) -> Iterator[tuple[str, int, str]]:
+    """Yield the rule, the row and the reason of each run with a number that no run can have, its first one.
 
-
-def _kinds(tables: MatrixTables) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Say of each metric whether it is a percentage, is the elapsed time, may be negative."""
-    unit, name = (tables.metrics[column].to_numpy(object) for column in ("unit", "metric"))
-    return unit == "%", name == ELAPSED, signed(tables).to_numpy(bool)
-
-
-def cells(tables: MatrixTables) -> Cells:
-    """Return the numbers that may break a rule."""
-    metrics, values = tables.metrics, tables.numbers(tables.all_metrics)
-    share, clock, may_be_negative = _kinds(tables)
-    rows, columns = np.nonzero(odd(tables))
-    return {
-        "run_id": tables.runs["run_id"].to_numpy(object)[rows],
-        "metric": metrics["metric"].to_numpy(object)[columns],
-        "value": values[rows, columns],
-        "signed": may_be_negative[columns],
-        "share": share[columns],
-        "clock": clock[columns],
+    Every metric is finite where it was measured, and `LARGEST` at most; one that is not signed is 0 or more;
+    a share is no more than all; the elapsed time is above 0, and there where others of the matrix have it.
+    """
+    values, described = tables.numbers(tables.all_metrics), tables.metrics
+    unit, names = (described[column].to_numpy(object) for column in ("unit", "metric"))
+    clock, unmeasured = names == ELAPSED, np.isnan(values)
+    broken = {
+        "measured": clock & unmeasured,
+        "finite": np.isinf(values),
+        f"{LARGEST:g} at most in size": np.abs(values) > LARGEST,
+        "0 or more": (values < 0) & ~signed(tables).to_numpy(bool),
+        "100 % at most": (unit == "%") & (values > WHOLE_SHARE + OVER),
+        "above 0": clock & (values <= 0),
     }
+    if broken["measured"].any():
+        broken["measured"] &= _timed(tables.runs)[:, None]
+    anything = np.logical_or.reduce([*broken.values()])
+    for row in np.flatnonzero(anything.any(axis=1)).tolist():
+        column = int(anything[row].argmax())
+        rule = next(rule for rule, cells in broken.items() if cells[row, column])
+        yield rule, row, f"{names[column]}={values[row, column]:g} must be {rule}"
 
 
 def _timed(runs: pd.DataFrame) -> NDArray[np.bool_]:
@@ -276,7 +245,7 @@ def decide(tables: MatrixTables, missing: float) -> MatrixDecisions:
     goes if fewer than `BASELINE_RUNS` valid runs are left of the baseline, or none of the target.
     InputError if no raw metric, or no pair, is left.
     """
-    metrics = reasons(tables.runs[tables.all_metrics], missing, "runs", "measured", "value")
+    metrics = unusable_metrics(column_counts(tables.runs[tables.all_metrics]), missing)
     left = telling(metrics, tables.raw)
     found = decided(tables, metrics, missing)
     if not found.pairs["kept"].any():
@@ -285,6 +254,9 @@ def decide(tables: MatrixTables, missing: float) -> MatrixDecisions:
         raise InputError(told, place="pairs")
     warnings = pd.DataFrame({"warning": list(_warnings(tables, found.runs, left))})
     return replace(found, warnings=typed(warnings, WARNINGS.dtypes))
+
+
+unusable_metrics = partial(reasons, rows="runs", measured="measured", value="value")
 
 
 def telling(metrics: pd.Series, raw: Sequence[str]) -> list[str]:
@@ -300,42 +272,19 @@ def telling(metrics: pd.Series, raw: Sequence[str]) -> list[str]:
 def decided(tables: MatrixTables, metrics: pd.Series, missing: float) -> MatrixDecisions:
     """Decide on runs and pairs as `decide` does, where it is known which `metrics` say something."""
     raw, summary = ([name for name in names if metrics[name] == ""] for names in (tables.raw, tables.summary))
-    runs = broken_rules(tables, missing, raw, summary)
-    pairs = unjudgeable(tables.runs, runs["kept"].to_numpy(bool))
-    return MatrixDecisions.told((), runs=runs, pairs=by("pair_id", pairs), metrics=by("metric", metrics))
-
-
-def decide_runs(tables: MatrixTables, missing: float) -> pd.DataFrame:
-    """Decide which runs break a rule, where a model gives the metrics.
-
-    What a run lacks is counted against all raw metrics of `tables`, so that it doesn't matter what other runs
-    are asked about; summary metrics may be missing.
-    """
-    return typed(broken_rules(tables, missing, tables.raw, []), MatrixDecisions.SPECS["runs"].dtypes)
-
-
-def broken_rules(
-    tables: MatrixTables, missing: float, raw: Sequence[str], summary: Sequence[str]
-) -> pd.DataFrame:
-    """Say which run is invalid by which rule, the first that it breaks; it must have `raw`, `summary`."""
-    names = tables.runs["run_id"]
     rule, reason = first_broken(tables, missing, raw, summary)
     kept = np.array([not name for name in rule], bool)
-    return pd.DataFrame({"run_id": names, "kept": kept, "rule": rule, "reason": reason})
+    runs = tables.runs[["run_id"]].assign(kept=kept, rule=rule, reason=reason)
+    pairs = unjudgeable(tables.runs, kept)
+    return MatrixDecisions.told((), runs=runs, pairs=by("pair_id", pairs), metrics=by("metric", metrics))
 
 
 def first_broken(
     tables: MatrixTables, missing: float, raw: Sequence[str], summary: Sequence[str]
 ) -> tuple[list[str], list[str]]:
     """Return for each run the short name of the first rule that it breaks, and why; empty where none."""
-    broken = impossible(tables).drop_duplicates("run_id") if odd(tables).any() else pd.DataFrame()
-    told = {
-        one.run_id: (one.rule, f"{one.metric}={one.value:g} must be {one.rule}")
-        for one in broken.itertuples()
-    }
-    found = [told.get(name, ("", "")) for name in tables.runs["run_id"]] if told else []
-    rule, reason = ([one[place] for one in found] or [""] * len(tables.runs) for place in (0, 1))
-    for name, row, why in _lacking(tables, raw, summary, missing):
+    rule, reason = [""] * len(tables.runs), [""] * len(tables.runs)
+    for name, row, why in chain(_impossible(tables), _lacking(tables, raw, summary, missing)):
         if not rule[row]:
             rule[row], reason[row] = name, why
     return rule, reason

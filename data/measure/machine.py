@@ -17,20 +17,20 @@ from data.measure.kernel_counts import CPU_TIMES, PROC, TICKS_PER_SECOND, rows
 
 
 class Disturbance:
-    """Processor time of the whole machine, or of one processor, less the measurement's own.
+    """Processor time of the whole machine, or of one processor, less the measurement's own."""
 
-    `ours` are processor seconds that programs of the measurement which still run have used at the start.
-    """
-
-    def __init__(self, ours: float = 0.0, processor: int | None = None) -> None:
+    def __init__(self, processor: int | None = None) -> None:
         self._line = "cpu" if processor is None else f"cpu{processor}"
         self._processors = (os.cpu_count() or 1) if processor is None else 1
         self._begin = time.perf_counter()
         self._busy = _busy_seconds(self._line)
-        self._ours = _own_seconds() + ours
+        self._ours = _own_seconds()
 
     def share(self, ours: float = 0.0) -> float:
-        """Return the share of these processors that others used since the start, from 0 to 1."""
+        """Return the share of these processors that others used since the start, from 0 to 1.
+
+        `ours` are processor seconds of programs of the measurement that still run.
+        """
         elapsed = time.perf_counter() - self._begin
         foreign = (_busy_seconds(self._line) - self._busy) - (_own_seconds() + ours - self._ours)
         return max(0.0, foreign) / (elapsed * self._processors)

@@ -80,8 +80,8 @@ def parsed(text: str, source: Path | str, reserved: Container[str] = (TIME,)) ->
     try:
         for told in _counted(lines):
             _add(rows, told, reserved)
-    except _WrongError as exc:
-        raise InputError(exc.told, file=source, line=exc.line) from exc
+    except InputError as exc:
+        raise exc.within(source) from exc
     if not rows:
         raise InputError("holds no interval; expected the output of perf stat -I 200 -x,", file=source)
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis(TIME).sort_index().reset_index()
@@ -92,19 +92,11 @@ def _add(rows: dict[float, dict[str, float]], told: CountedEvent, reserved: Cont
     number, time, event, count = told
     if event in reserved:
         problem = f'counts an event called "{event}", which is the name of a column of samples'
-        raise _WrongError(number, problem)
+        raise InputError(problem, line=number)
     within = rows.setdefault(_number(number, time, TIME), {})
     if event in within:
-        raise _WrongError(number, f'counts "{event}" twice in one interval')
+        raise InputError(f'counts "{event}" twice in one interval', line=number)
     within[event] = np.nan if count in UNCOUNTED else _number(number, count, event)
-
-
-class _WrongError(Exception):
-    """A line that is none of perf's."""
-
-    def __init__(self, line: int, told: str) -> None:
-        super().__init__(told)
-        self.line, self.told = line, told
 
 
 def _counted(lines: list[tuple[int, str]]) -> Iterator[CountedEvent]:
@@ -122,7 +114,7 @@ def _separated(lines: Iterable[tuple[int, str]]) -> Iterator[CountedEvent]:
         fields = line[begin.end() :].split(begin["separator"]) if begin else []
         if begin is None or len(fields) <= _EVENT or not fields[_EVENT]:
             expected = "expected time,count,unit,event as perf stat -I 200 -x, prints them"
-            raise _WrongError(number, f"{line.strip()[:40]!r}: {expected}")
+            raise InputError(f"{line.strip()[:40]!r}: {expected}", line=number)
         yield CountedEvent(number, begin["time"], fields[_EVENT], fields[_COUNT])
 
 
@@ -135,7 +127,7 @@ def _of_json(lines: Iterable[tuple[int, str]]) -> Iterator[CountedEvent]:
             )
         except (ValueError, TypeError, LookupError) as exc:
             expected = 'expected {"interval", "counter-value", "event"} as perf stat -I 200 -j prints them'
-            raise _WrongError(number, f"{line.strip()[:40]!r}: {expected}") from exc
+            raise InputError(f"{line.strip()[:40]!r}: {expected}", line=number) from exc
 
 
 def _named(lines: list[tuple[int, str]]) -> Iterator[CountedEvent]:
@@ -147,10 +139,10 @@ def _named(lines: list[tuple[int, str]]) -> Iterator[CountedEvent]:
     ]
     time = next((columns.index(name) for name in TIMES if name in columns), None)
     if time is None or columns == [columns[time]]:
-        raise _WrongError(lines[0][0], f"{head.strip()[:40]!r}: {EXPECTED}")
+        raise InputError(f"{head.strip()[:40]!r}: {EXPECTED}", line=lines[0][0])
     for (number, _), row in zip(lines[1:], rows, strict=False):
         if len(row) != len(columns):
-            raise _WrongError(number, f"has {len(row)} cells; expected {len(columns)} as in the header")
+            raise InputError(f"has {len(row)} cells; expected {len(columns)} as in the header", line=number)
         for place, (event, count) in enumerate(zip(columns, row, strict=True)):
             if place != time:
                 blank = count.casefold() in _MISSING
@@ -161,9 +153,9 @@ def _number(line: int, told: str, name: str) -> float:
     try:
         found = float(told)
     except ValueError:
-        raise _WrongError(line, f'{name}="{told[:40]}" is not a count') from None
+        raise InputError(f'{name}="{told[:40]}" is not a count', line=line) from None
     if not 0 <= found < MAX_COUNT:
-        raise _WrongError(line, f"{name}={told[:40]} must be 0 or more, and less than 2**64")
+        raise InputError(f"{name}={told[:40]} must be 0 or more, and less than 2**64", line=line)
     return found
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import sys
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -68,20 +67,6 @@ class CountedSuite(Suite):
         return self.foreign, self.attempts
 
 
-class Operation(Section):
-    """One thing to measure.
-
-    ``stressor`` names a stress-ng stressor, ``workload`` one of `data.measure.workloads`; exactly one is
-    given. ``options`` are further arguments of stress-ng.
-    """
-
-    name: str
-    group: str
-    stressor: str | None = None
-    workload: str | None = None
-    options: tuple[str, ...] = ()
-
-
 def typed(kind: type[Kind], content: Any, path: Path) -> Kind:
     """Validate what a suite says; InputError naming file, key and value."""
     try:
@@ -98,23 +83,6 @@ def unique(names: Sequence[str], what: str, path: Path) -> None:
 
 
 WORKLOADS = Path(__file__).with_name("workloads.py")
-
-
-def command_of(operation: Operation, work: int, threads: int, report: Path, limit: int = 60) -> list[str]:
-    """Return the command that does `work` units (bogo operations of a stressor) of `operation`.
-
-    stress-ng writes its metrics to `report` and temporary files beside it, and ends after `limit` seconds
-    whatever it has done.
-    """
-    if operation.stressor is None:
-        return [sys.executable, "-I", "-S", str(WORKLOADS), str(operation.workload), str(work), str(threads)]
-    stressor = f"--{operation.stressor}"
-    return [
-        *("stress-ng", stressor, str(threads), f"{stressor}-ops", str(work)),
-        *operation.options,
-        *("--metrics-brief", "--yaml", str(report), "--temp-path", str(report.parent)),
-        *("--no-rand-seed", "--timeout", str(limit)),
-    ]
 
 
 class Keyed(Protocol):
@@ -186,19 +154,16 @@ class Journal(Generic[Entry]):
         if first.get("suite") != begun:
             raise InputError("was begun with another suite; name another directory or remove it", file=path)
         _require_able(able or {}, first.get("able", {}), path)
-        keys = {one.name for one in fields(note)} if note else set()
-        an_entry = TypeAdapter(entry)
-        a_note: TypeAdapter[Any] = TypeAdapter(note or entry)
-        an_invalid = TypeAdapter(TimedOutRun)
-        journal = cls(path, [])
+        journal, an_entry = cls(path, []), TypeAdapter(entry)
+        others: list[tuple[Any, list[Any]]] = [(TimedOutRun, journal.invalid)]
+        others += [(note, journal.notes)] if note else []
+        kinds: dict[frozenset[str], tuple[list[Any], TypeAdapter[Any]]] = {
+            frozenset(one.name for one in fields(kind)): (found, TypeAdapter(kind)) for kind, found in others
+        }
         for number, record in enumerate(records, 2):
+            found, adapter = kinds.get(frozenset(record), (journal.entries, an_entry))
             try:
-                if record.keys() == {"run", "problem", "limit"}:
-                    journal.invalid.append(an_invalid.validate_python(record))
-                elif record.keys() == keys:
-                    journal.notes.append(a_note.validate_python(record))
-                else:
-                    journal.entries.append(an_entry.validate_python(record))
+                found.append(adapter.validate_python(record))
             except ValidationError as exc:
                 raise InputError(said(exc, "the line"), file=path, line=number) from exc
         return journal

@@ -1,9 +1,8 @@
-"""Programs of our own whose work is counted in exact units: ``python workloads.py NAME WORK THREADS``.
+"""Programs of our own whose work is counted in exact units: ``python workloads.py NAME WORK``.
 
 Twice the units is twice the work, so extra work of x % slows the program down by exactly x % of its own time,
-as the NADDS parameter of seed 003, section 6.2, does for STREAM. The units are shared equally among THREADS
-processes, which start together; what is printed is the time from their common start to the last one's end.
-Imports are where they are used, because starting up counts as real time.
+as the NADDS parameter of seed 003, section 6.2, does for STREAM. Imports are where they are used, because
+starting up counts as real time.
 """
 
 from __future__ import annotations
@@ -189,53 +188,12 @@ WORKLOADS: dict[str, Callable[[], Units]] = {
 }
 
 
-def shares(work: int, threads: int) -> list[int]:
-    """Split `work` units over `threads` processes as evenly as whole units go."""
-    return [work // threads + (i < work % threads) for i in range(threads)]
-
-
-def run(name: str, work: int, threads: int) -> float:
-    """Do `work` units of `name` with `threads` processes."""
-    ready_read, ready_write = os.pipe()
-    start_read, start_write = os.pipe()
-    units = WORKLOADS[name]()
-    children = [
-        _fork(units, share, ready_write, (start_read, start_write)) for share in shares(work, threads)
-    ]
-    os.close(ready_write)
-    for _ in children:
-        if not os.read(ready_read, 1):
-            raise SystemExit(f"a process of {name} failed before the start")
-    begin = time.perf_counter()
-    os.close(start_write)
-    failed = [pid for pid in children if os.waitpid(pid, 0)[1] != 0]
-    seconds = time.perf_counter() - begin
-    if failed:
-        raise SystemExit(f"{len(failed)} of {threads} processes of {name} failed")
-    return seconds
-
-
-def _fork(units: Units, share: int, ready: int, start: tuple[int, int]) -> int:
-    pid = os.fork()
-    if pid:
-        return pid
-    status = 1
-    try:
-        os.close(start[1])
-        os.write(ready, b"r")
-        os.read(start[0], 1)
-        units(share)
-        status = 0
-    finally:
-        os._exit(status)
-
-
-def compete(cpu: int, share: float, period: float = 0.004) -> None:
-    """Keep processor `cpu` busy for `share` of every `period` seconds, until killed or orphaned."""
+def compete(cpu: int, share: float) -> None:
+    """Keep processor `cpu` busy for `share` of every few milliseconds, until killed or orphaned."""
     import ctypes
     import signal
 
-    end_with_parent = 1  # PR_SET_PDEATHSIG of linux/prctl.h
+    end_with_parent, period = 1, 0.004  # PR_SET_PDEATHSIG of linux/prctl.h
     ctypes.CDLL(None).prctl(end_with_parent, signal.SIGKILL)
     os.sched_setaffinity(0, {cpu})
     os.write(1, b"r")
@@ -247,10 +205,10 @@ def compete(cpu: int, share: float, period: float = 0.004) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Run one workload and print its seconds, or compete."""
+    """Do some units of a workload, or compete."""
     if arguments[0] == "compete":
         compete(int(arguments[1]), float(arguments[2]))
-    sys.stdout.write(repr(run(arguments[0], int(arguments[1]), int(arguments[2]))))
+    WORKLOADS[arguments[0]]()(int(arguments[1]))
 
 
 if __name__ == "__main__":

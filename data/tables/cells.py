@@ -23,6 +23,8 @@ def cells(path: Path, columns: Sequence[str] = (), **options: Any) -> pd.DataFra
         table = pd.read_csv(path, **{"dtype": "str", "keep_default_na": False, **options})
     except FileNotFoundError as exc:
         raise InputError("no such file", file=path) from exc
+    except pd.errors.EmptyDataError as exc:
+        raise InputError("is empty; expected CSV", file=path) from exc
     except (OSError, ValueError) as exc:
         raise InputError(f"cannot be read as CSV ({exc})", file=path) from exc
     if options.get("header", 0) is not None:
@@ -37,6 +39,8 @@ def cells(path: Path, columns: Sequence[str] = (), **options: Any) -> pd.DataFra
 #: What a spreadsheet computes, but for plain numbers; and such text after the quote that keeps it text.
 _FORMULA = re.compile(r"(?![-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?\Z)[=+\-@\t\r\n]")
 _QUOTED = re.compile(r"'+[=+\-@\t\r\n]")
+#: Characters of a cell that errors show.
+_SHOWN = 40
 
 
 def written_csv(table: pd.DataFrame) -> str:
@@ -101,7 +105,7 @@ def numbers(
     text = column.str.strip() if column.dtype == "str" else column
     found = pd.to_numeric(text, errors="coerce").astype("float64")
     bad = wrong(found.to_numpy()) & ~((text == "") & gaps).to_numpy(bool)
-    refuse(bad, lambda row: f'{column.name}="{text.iloc[row]}" is not {expected}', path, first)
+    refuse(bad, lambda row: f'{column.name}="{str(text.iloc[row])[:_SHOWN]}" is not {expected}', path, first)
     return found
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from data.comparisons.formats.tools import TOOLS, assembly, recognition
 from data.comparisons.formats.tools.asv import BENCHMARKS
-from data.comparisons.formats.tools.recognition import Root, ToolFormat
+from data.comparisons.formats.tools.recognition import ToolFormat
 from data.comparisons.labels.label_csv import with_listed
 from data.comparisons.params import LabelRules, Measure
 from data.comparisons.tables import PIECE, ComparisonTables
@@ -96,7 +96,7 @@ FORMATS: dict[str, Format[Reader]] = _OWN | {
 RUNS = ("tables", "result-xml", *TOOLS)
 #: What outermost elements of XML mean; comparisons may stand in any.
 _ROOTS = {"comparison_results": "comparison-xml", "beaker_run_result": "result-xml"} | {
-    sign.tag: tool.name for tool in TOOLS.values() for sign in tool.signs if isinstance(sign, Root)
+    tool.root: tool.name for tool in TOOLS.values() if tool.root
 }
 #: Bytes of a text that are looked at.
 _HEAD = 2**18

@@ -17,7 +17,6 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 from xml.sax.saxutils import quoteattr
 
 from data.comparisons.formats.comparison_json import Taken
@@ -353,98 +352,56 @@ def with_status(
         content = file.read()
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise InputError("is UTF-16; verdicts can be filled into UTF-8 only", file=document.name)
-    places = _Places(document, verdicts, otherwise)
-    places.look(content)
-    edits = [edit for place in places.found for edit in _edits(content, place, written)]
-    if written is not None:
-        edits += [(start, stop, b"") for start, stop in places.earlier]
-    return _edited(content, sorted(edits))
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where the start tag of a comparison begins, and what is said of it."""
-
-    offset: int
-    key: str
-    verdict: str
-
-
-class _Places:
-    """Finds the comparisons of a document that get a verdict, and the elements ``verdict`` that they hold."""
-
-    def __init__(self, document: Document, verdicts: Mapping[str, str], otherwise: str | None) -> None:
-        self._document, self._verdicts, self._otherwise = document, verdicts, otherwise
-        self._names, self._report, self._seen = _ReportNames(), "", set[str]()
-        self._open: list[str] = []
-        self._began = 0
-        self.found: list[_Place] = []
-        self.earlier: list[tuple[int, int]] = []
-
-    def look(self, content: bytes) -> None:
-        walk = Walk(self._document)
-        for opened, element in walk:
-            if opened:
-                self._open.append(element.tag)
-                if self._is_verdict():
-                    self._began = walk.offset
-                self._start(element.tag, element.attrib, walk.offset)
-                continue
-            if self._is_verdict():
-                # behind an element without content stands what follows, else its end tag
-                begins = _begins(content, self._began)
-                stop = begins.stop if begins.empty else content.index(b">", walk.offset) + 1
-                self.earlier.append((self._began, stop))
-            self._open.pop()
-
-    def _is_verdict(self) -> bool:
-        return self._open[-2:] == [COMPARISON, VERDICT]
-
-    def _start(self, tag: str, attributes: dict[str, str], offset: int) -> None:
-        if tag == "comparison_results":
-            self._report = self._names.name(self._document.stem, attributes)
-        elif tag == COMPARISON:
-            self._report = self._report or self._names.name(self._document.stem, {})
-            key = identifier(self._report, attributes)
-            verdict = "invalid" if key in self._seen else self._verdicts.get(key, self._otherwise)
-            if verdict is not None:
-                self.found.append(_Place(offset, "" if key in self._seen else key, verdict))
-            self._seen.add(key)
+    parts, begin = list[bytes](), 0
+    for start, stop, text in sorted(_edits(document, content, verdicts, otherwise, written)):
+        # what lies within a span that is replaced goes with it
+        if start >= begin:
+            parts += [content[begin:start], text]
+            begin = stop
+    return b"".join([*parts, content[begin:]])
 
 
 def _edits(
-    content: bytes, place: _Place, written: Mapping[str, bytes] | None
+    document: Document,
+    content: bytes,
+    verdicts: Mapping[str, str],
+    otherwise: str | None,
+    written: Mapping[str, bytes] | None,
 ) -> Iterator[tuple[int, int, bytes]]:
-    tag = _begins(content, place.offset)
-    yield place.offset, tag.named, _filled(content[place.offset : tag.named], place.verdict)
-    told = (written or {}).get(place.key)
-    if told is not None:
-        yield tag.named, tag.stop, b">" + told + (b"</%b>" % COMPARISON.encode() if tag.empty else b"")
-
-
-class _StartTag(NamedTuple):
-    """Where the attributes of a start tag end, where it does, and whether its element is empty."""
-
-    named: int
-    stop: int
-    empty: bool
-
-
-def _begins(content: bytes, offset: int) -> _StartTag:
-    named = _TAG.match(content, offset).end()  # type: ignore[union-attr]  # a tag stands here
-    close = _CLOSE.match(content, named)
-    return _StartTag(named, close.end(), close[1] == b"/")  # type: ignore[union-attr, index]  # likewise
-
-
-def _edited(content: bytes, edits: Iterable[tuple[int, int, bytes]]) -> bytes:
-    """Return the content with each span replaced; spans ascend, and what lies within one goes with it."""
-    parts, begin = [], 0
-    for start, stop, text in edits:
-        if start < begin:
+    """Yield spans of a document, from their start up to their stop, and what replaces them."""
+    names, report, seen = _ReportNames(), "", set[str]()
+    tags, offsets = list[str](), list[int]()
+    walk = Walk(document)
+    for opened, element in walk:
+        if not opened:
+            if written is not None and tags[-2:] == [COMPARISON, VERDICT]:
+                _, stop, is_empty = _start_tag(content, offsets[-1])
+                yield offsets[-1], stop if is_empty else content.index(b">", walk.offset) + 1, b""
+            tags.pop()
+            offsets.pop()
             continue
-        parts += [content[begin:start], text]
-        begin = stop
-    return b"".join([*parts, content[begin:]])
+        tags.append(element.tag)
+        offsets.append(walk.offset)
+        if element.tag == "comparison_results":
+            report = names.name(document.stem, element.attrib)
+        elif element.tag == COMPARISON:
+            report = report or names.name(document.stem, {})
+            key = identifier(report, element.attrib)
+            verdict = "invalid" if key in seen else verdicts.get(key, otherwise)
+            attributes, stop, is_empty = _start_tag(content, walk.offset)
+            if verdict is not None:
+                yield walk.offset, attributes, _filled(content[walk.offset : attributes], verdict)
+            if verdict is not None and key not in seen and key in (written or {}):
+                end = b"</%b>" % COMPARISON.encode() if is_empty else b""
+                yield attributes, stop, b">" + (written or {})[key] + end
+            seen.add(key)
+
+
+def _start_tag(content: bytes, offset: int) -> tuple[int, int, bool]:
+    """Return where the attributes of a start tag end, where it does, and whether its element is empty."""
+    attributes = _TAG.match(content, offset).end()  # type: ignore[union-attr]  # a tag stands here
+    close = _CLOSE.match(content, attributes)
+    return attributes, close.end(), close[1] == b"/"  # type: ignore[union-attr, index]  # likewise
 
 
 def _filled(tag: bytes, verdict: str) -> bytes:

@@ -219,15 +219,11 @@ class _RunReader:
 
     def _times(self, results: Sequence[Element], names: Sequence[str], place: str) -> list[float]:
         """Return the first of some attributes that each result has, NaN where it has none."""
-        for name in names:
-            having = [element for element in results if name in element.attrib]
-            if len(having) == len(results):
-                return self.tree.each(results, name, place)
-            if having:
-                first = (next((one for one in names if one in element.attrib), "") for element in results)
-                each = zip(results, first, strict=True)
-                return [self.tree.each([one], name, place)[0] if name else math.nan for one, name in each]
-        return [math.nan] * len(results)
+        first = [next((name for name in names if name in one.attrib), "") for one in results]
+        if len({*first}) == 1 and first[0]:
+            return self.tree.each(results, first[0], place)
+        each = zip(results, first, strict=True)
+        return [self.tree.each([one], name, place)[0] if name else math.nan for one, name in each]
 
     def _summary(self, operation: _RunOperation, here: _RunConfiguration, element: Element) -> None:
         tag = str(element.tag)

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from data.comparisons.params import LabelRules
 from data.comparisons.tables import RESULT_DTYPES, Builder, ComparisonTables, LabelRow, Series, strings
 from data.errors import InputError
+from data.tables.cells import cells, fractional, numbers, refuse
 from data.tables.files import content_of
 from data.tables.problems import Problems
 
@@ -117,8 +118,6 @@ def _names(people: set[str]) -> tuple[str, ...]:
 
 BENCHMARK = "sap-hana"
 MACHINE = "unknown"
-NUMBERS: dict[str, Any] = {"sut_version": "int64", "value": "float64"}
-_AS_WRITTEN: dict[str, Any] = {"keep_default_na": False, "skip_blank_lines": False}
 TIME = "%Y-%m-%d %H:%M:%S"
 #: Pieces are so many times as long as others: what is read in arrays takes less memory a row.
 _LONGER = 10
@@ -265,29 +264,18 @@ def _read(file: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
 
 
 def _what_is_wrong(file: Path) -> InputError:
-    try:
-        frame = pd.read_csv(file, dtype="str", **_AS_WRITTEN)
-    except pd.errors.EmptyDataError:
-        return InputError("is empty; expected CSV", file=file)
-    except (OSError, ValueError) as exc:
-        return InputError(f"is not readable as CSV ({exc})", file=file)
-    for column in ("timestamp", *NUMBERS):
-        if column not in frame.columns:
-            found = ", ".join(map(str, frame.columns))
-            return InputError(f'lacks the column "{column}"; found {found}'[:300], file=file, line=1)
-    versions, values = (pd.to_numeric(frame[name], errors="coerce").to_numpy(np.float64) for name in NUMBERS)
-    times = pd.to_datetime(frame["timestamp"], format=TIME, utc=True, errors="coerce").isna().to_numpy()
-    wrong = {
-        ("sut_version", "is not a whole number"): ~np.isfinite(versions) | (versions != np.floor(versions)),
-        ("value", "is not a finite number"): ~np.isfinite(values),
-        ("timestamp", "is not a time like 2021-09-01 10:09:12"): times,
-        ("sut_version", "is below the version before"): np.diff(versions, prepend=-np.inf) < 0,
-    }
-    for (column, why), rows in wrong.items():
-        if rows.any():
-            row = int(np.argmax(rows))
-            return InputError(f'{column}="{frame[column].iloc[row]}" {why}', file=file, line=row + 2)
-    return InputError("holds no value" if frame.empty else "is not plain CSV", file=file)
+    table = cells(file, list(_COLUMNS), skip_blank_lines=False)
+    versions = numbers(table["sut_version"], file, "a whole number", fractional)
+    numbers(table["value"], file, "a finite number")
+    times = pd.to_datetime(table["timestamp"], format=TIME, utc=True, errors="coerce")
+
+    def cell(column: str, row: int) -> str:
+        return f'{column}="{table[column].iloc[row]}"'
+
+    refuse(times.isna(), lambda row: f"{cell('timestamp', row)} is not a time like 2021-09-01 10:09:12", file)
+    descends = np.diff(versions, prepend=-np.inf) < 0
+    refuse(descends, lambda row: f"{cell('sut_version', row)} is below the version before", file)
+    return InputError("holds no value" if table.empty else "is not plain CSV", file=file)
 
 
 def _compare(

@@ -106,14 +106,6 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Prior:
-    """Votes assumed of every person, on fails and on passes; they keep the two from swapping."""
-
-    right: float = 4.0
-    wrong: float = 1.0
-
-
-@dataclass(frozen=True)
 class Reliability:
     """Estimates from votes: sensitivity, specificity per person, P(fail) per comparison."""
 
@@ -125,17 +117,18 @@ class Reliability:
 
 #: The posterior has settled when none of it moves by more.
 _SETTLED, _MOST_ROUNDS = 1e-7, 500
+#: Votes assumed of every person, on fails and on passes, right and wrong; they keep the two from swapping.
+_PRIOR_RIGHT, _PRIOR_WRONG = 4.0, 1.0
 #: Shares stay this far from 0 and 1.
 _EDGE = 1e-9
 
 
-def dawid_skene(votes: Votes, prior: Prior | None = None) -> Reliability:
+def dawid_skene(votes: Votes) -> Reliability:
     """Estimate reliability by expectation maximisation (Dawid and Skene, 1979)."""
-    prior = prior or Prior()
     passes, fails = votes.counts
     posterior = fails / (passes + fails)
     for _ in range(_MOST_ROUNDS):
-        found = _maximised(votes, posterior, prior)
+        found = _maximised(votes, posterior)
         moved = np.abs(found.posterior - posterior).max()
         posterior = found.posterior
         if moved < _SETTLED:
@@ -143,11 +136,11 @@ def dawid_skene(votes: Votes, prior: Prior | None = None) -> Reliability:
     return found
 
 
-def _maximised(votes: Votes, posterior: Floats, prior: Prior) -> Reliability:
+def _maximised(votes: Votes, posterior: Floats) -> Reliability:
     """Take one step: what people are if comparisons are so, and what comparisons are then."""
     weight = posterior[votes.comparison]
-    sensitivity = _share(votes, weight, votes.fail, prior)
-    specificity = _share(votes, 1 - weight, ~votes.fail, prior)
+    sensitivity = _share(votes, weight, votes.fail)
+    specificity = _share(votes, 1 - weight, ~votes.fail)
     prevalence = float(np.clip(posterior.mean(), _EDGE, 1 - _EDGE))
     likely_fail = np.where(votes.fail, sensitivity[votes.person], 1 - sensitivity[votes.person])
     likely_pass = np.where(votes.fail, 1 - specificity[votes.person], specificity[votes.person])
@@ -157,10 +150,10 @@ def _maximised(votes: Votes, posterior: Floats, prior: Prior) -> Reliability:
     return Reliability(sensitivity, specificity, prevalence, 1 / (1 + np.exp(-odds)))
 
 
-def _share(votes: Votes, weight: Floats, right: NDArray[np.bool_], prior: Prior) -> Floats:
+def _share(votes: Votes, weight: Floats, right: NDArray[np.bool_]) -> Floats:
     n = len(votes.people)
-    hits = np.bincount(votes.person, weight * right, minlength=n) + prior.right
-    all_of_them = np.bincount(votes.person, weight, minlength=n) + prior.right + prior.wrong
+    hits = np.bincount(votes.person, weight * right, minlength=n) + _PRIOR_RIGHT
+    all_of_them = np.bincount(votes.person, weight, minlength=n) + _PRIOR_RIGHT + _PRIOR_WRONG
     return np.asarray(np.clip(hits / all_of_them, _EDGE, 1 - _EDGE))
 
 

@@ -116,8 +116,8 @@ class Added:
     fresh: bool
 
 
-#: The last of the migrations, which are called by numbers.
-HEAD = "2"
+#: The first and the last of the migrations, which are called by numbers; version 1 was never released.
+FIRST, HEAD = "2", "2"
 #: What PostgreSQL knows the lock by: nobody else's.
 _LOCK = 0x7065_7266_6C61_626C
 #: Seconds for which a file that others change is tried again.
@@ -127,12 +127,13 @@ _MIGRATION_PATIENCE = 15.0
 def migrate(engine: Engine, told: str) -> None:
     """Bring a database, which may be empty, up to date; safe where several processes do it at once.
 
-    Raises `NewerError` if a newer perfjudge has written it.
+    Raises `NewerError` if a newer perfjudge, or an unreleased older one, has written it.
     """
     with engine.connect() as connection:
         found = _found(connection)
-    if found is not None and int(found) > int(HEAD):
-        problem = f"was written by a newer perfjudge (tables of version {found}; this one knows {HEAD})"
+    if found is not None and not int(FIRST) <= int(found) <= int(HEAD):
+        age = "a newer" if int(found) > int(HEAD) else "an older"
+        problem = f"was written by {age} perfjudge (tables of version {found}; this one knows {HEAD})"
         raise NewerError(problem, place=told)
     if found != HEAD:
         _upgrade(engine)

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import pandas as pd
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
 from data.comparisons.sides import Floats
 from data.errors import InputError
+from data.tables.cells import cells, numbers, refuse
 from data.tables.files import read_json
 
 #: Endings of the names of such files, and what their rows are.
@@ -111,29 +112,20 @@ def _seconds(text: str, path: Path) -> float:
 
 
 def _of_csv(path: Path) -> tuple[tuple[str, ...], Floats, Floats]:
-    try:
-        table = pd.read_csv(path, dtype="str", keep_default_na=False)
-    except (OSError, ValueError) as exc:
-        raise InputError(f"is not readable as CSV ({exc})", file=path) from exc
+    table = cells(path)
     if list(table.columns[:1]) != ["seconds"] or len(table.columns) == 1 or table.empty:
         found = ", ".join(map(str, table.columns[:5]))
         raise InputError(f"expected rows of seconds,core0,core1,...; found {found}", file=path, line=1)
-    numbers = [_column(table[name], path, gaps=name != "seconds") for name in table.columns]
-    seconds, values = numbers[0], np.array(numbers[1:])
-    if (np.diff(seconds) <= 0).any():
-        line = int(np.argmax(np.diff(seconds) <= 0)) + 3
-        raise InputError("seconds do not ascend", file=path, line=line)
-    return tuple(map(str, table.columns[1:])), seconds, values
+    seconds, *values = (
+        numbers(table[name], path, "a finite number", _out_of_range, gaps=name != "seconds").to_numpy()
+        for name in table.columns
+    )
+    refuse(np.diff(seconds) <= 0, lambda _: "seconds do not ascend", path, first=3)
+    return tuple(map(str, table.columns[1:])), seconds, np.array(values)
 
 
-def _column(texts: pd.Series, path: Path, *, gaps: bool) -> Floats:
-    found = pd.to_numeric(texts, errors="coerce").to_numpy(np.float64)
-    wrong = ~(np.abs(found) <= _LARGEST) & ~((texts == "").to_numpy(bool) & gaps)
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        problem = f'{texts.name}="{str(texts.iloc[row])[:40]}" is not a finite number'
-        raise InputError(problem, file=path, line=row + 2)
-    return found
+def _out_of_range(found: Floats) -> NDArray[np.bool_]:
+    return ~(np.abs(found) <= _LARGEST)
 
 
 def _thinned(seconds: Floats, values: Floats) -> tuple[Floats, Floats]:

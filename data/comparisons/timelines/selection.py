@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from data.comparisons.sides import Floats, Ints, Samples, five_numbers
-from data.comparisons.timelines.rules import ROLES, Role, RuleSet, TimelineRule
+from data.comparisons.timelines.rules import ROLES, Role, RuleSet
 from data.comparisons.timelines.runs import OPERATION, RunSeries, TimelineRun
 from data.comparisons.units import factor, is_told
 from data.errors import InputError
@@ -84,7 +84,7 @@ _SHOWN = 3
 class ChosenRuns:
     """The runs of one timeline on one machine: versions and, by version, runs, the oldest first.
 
-    `baseline` is the baseline's index. `operations` are rules for the names of operations.
+    `baseline` is the baseline's index. `operations` are the names of those that are shown.
     """
 
     rules: RuleSet
@@ -92,7 +92,7 @@ class ChosenRuns:
     versions: tuple[str, ...]
     runs: Mapping[str, tuple[TimelineRun, ...]]
     baseline: int
-    operations: tuple[TimelineRule, ...]
+    operations: set[str]
     notes: tuple[str, ...]
 
 
@@ -103,26 +103,23 @@ def chosen(runs: Sequence[TimelineRun], rules: RuleSet) -> list[ChosenRuns]:
     rules of the start. Rules on the property ``Operation`` choose among operations. InputError if no machine
     has both, naming the first rule that nothing matches.
     """
-    operations = tuple(rule for rule in rules.rules if rule.name.lower() == OPERATION)
-    runs = list(_with_operations(runs, operations, rules.title))
+    operations = _operations_of(runs, rules)
     of_runs = RuleSet(rules.title, tuple(rule for rule in rules.rules if rule.name.lower() != OPERATION))
+    if of_runs != rules:
+        runs = [run for run in runs if any(series.operation in operations for series in run.series)]
     properties = [run.properties for run in runs]
     accepted = {role: of_runs.accepting(role, properties) for role in ROLES}
-    for role in rules.roles:
-        if not any(accepted[role]):
+    for role in ROLES:
+        if role in rules.roles and not any(accepted[role]):
             raise _nothing(of_runs, role, properties)
-    machines: dict[str, list[int]] = {}
+    machines: dict[str, list[_Accepted]] = {}
     for place, run in enumerate(runs):
-        machines.setdefault(run.machine, []).append(place)
+        roles = {role for role in ROLES if accepted[role][place]}
+        machines.setdefault(run.machine, []).append(_Accepted(run, roles))
     found = [
         one
         for machine in sorted(machines, key=natural)
-        for one in _of_machine(
-            machine,
-            [runs[place] for place in machines[machine]],
-            rules,
-            {role: [told[place] for place in machines[machine]] for role, told in accepted.items()},
-        )
+        for one in _of_machine(machine, machines[machine], rules, operations)
     ]
     if not found:
         raise InputError(
@@ -131,20 +128,22 @@ def chosen(runs: Sequence[TimelineRun], rules: RuleSet) -> list[ChosenRuns]:
     return found
 
 
-def _with_operations(
-    runs: Sequence[TimelineRun], wanted: Sequence[TimelineRule], title: str
-) -> Iterator[TimelineRun]:
-    """Yield the runs that measured an operation that is wanted; InputError if there is none."""
+class _Accepted(NamedTuple):
+    run: TimelineRun
+    roles: set[Role]
+
+
+def _operations_of(runs: Sequence[TimelineRun], rules: RuleSet) -> set[str]:
+    """Return the names of the operations that rules choose; InputError if there is none."""
     names = known = {series.operation for run in runs for series in run.series}
+    wanted = [rule for rule in rules.rules if rule.name.lower() == OPERATION]
     for rule in wanted:
         names = rule.matching(names)
     if not names:
         patterns = " and ".join(f'"{rule.pattern}"' for rule in wanted)
         problem = f"no operation matches {patterns}; found {_shown(known)}"
-        raise InputError(problem, place=f'rules "{title}" <Operation>')
-    for run in runs:
-        if not wanted or any(series.operation in names for series in run.series):
-            yield run
+        raise InputError(problem, place=f'rules "{rules.title}" <Operation>')
+    return names
 
 
 def _shown(values: Iterable[str]) -> str:
@@ -154,14 +153,11 @@ def _shown(values: Iterable[str]) -> str:
 
 
 def _of_machine(
-    machine: str, runs: Sequence[TimelineRun], rules: RuleSet, accepted: Mapping[Role, Sequence[bool]]
+    machine: str, runs: Sequence[_Accepted], rules: RuleSet, operations: set[str]
 ) -> Iterator[ChosenRuns]:
-    versions, how = ordered(runs)
+    versions, how = ordered([run for run, _ in runs])
     rank = {name: place for place, name in enumerate(versions)}
-    places = {
-        role: {rank[run.version] for run, yes in zip(runs, told, strict=True) if yes}
-        for role, told in accepted.items()
-    }
+    places = {role: {rank[run.version] for run, roles in runs if role in roles} for role in ROLES}
     baseline = max(places["baseline"], default=None)
     starting = places["start"] & places["target"]
     if baseline is None or not starting:
@@ -170,12 +166,11 @@ def _of_machine(
     shown = sorted({baseline, *(place for place in places["target"] if place >= first)})
     names = tuple(versions[place] for place in shown)
     kept: dict[str, list[TimelineRun]] = {name: [] for name in names}
-    for run, is_baseline, is_target in zip(runs, accepted["baseline"], accepted["target"], strict=True):
-        wanted = is_target and rank[run.version] >= first
-        if wanted or (is_baseline and rank[run.version] == baseline):
+    for run, roles in runs:
+        wanted = "target" in roles and rank[run.version] >= first
+        if wanted or ("baseline" in roles and rank[run.version] == baseline):
             kept[run.version].append(run)
     by_version = {name: tuple(sorted(found, key=_age)) for name, found in kept.items()}
-    operations = tuple(rule for rule in rules.rules if rule.name.lower() == OPERATION)
     note = f"versions are in the order of {how}"
     yield ChosenRuns(rules, machine, names, by_version, shown.index(baseline), operations, (note,))
 
@@ -278,14 +273,6 @@ class _Cells:
         self.rows: dict[tuple[str, str, int], int] = {}
         self.kept: dict[RunSeries, tuple[int, float]] = {}
         self.notes: dict[str, None] = {}
-        self._names = self._accepted()
-
-    def _accepted(self) -> set[str]:
-        runs = (run for found in self.chosen.runs.values() for run in found)
-        names = {series.operation for run in runs for series in run.series}
-        for rule in self.chosen.operations:
-            names = rule.matching(names)
-        return names
 
     def of(self, run: TimelineRun) -> Iterator[tuple[int, int, float]]:
         """Yield the place in the run, the row and the scale of every series that is shown."""
@@ -297,7 +284,7 @@ class _Cells:
                 yield place, row, scale
 
     def _row(self, run: TimelineRun, series: RunSeries) -> tuple[int, float]:
-        if series.operation not in self._names:
+        if series.operation not in self.chosen.operations:
             return -1, 1.0
         operation = series.benchmark, series.operation
         unit, better, source = self.firsts.setdefault(operation, (series.unit, series.better, run.source))

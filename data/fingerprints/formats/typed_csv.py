@@ -122,12 +122,9 @@ def _cells(path: Path) -> pd.DataFrame:
 
 
 def _measured(keyed: pd.DataFrame, columns: list[str], value: str) -> list[tuple[str, dict[str, Any]]]:
-    return [
-        (column, {"machine": row.machine, "repetition": row.repetition, value: number})
-        for row in keyed.itertuples()
-        for column, number in zip(columns, keyed.loc[row.Index, columns], strict=True)
-        if not np.isnan(number)
-    ]
+    long = keyed.melt(["machine", "repetition"], columns, "column", value, ignore_index=False)
+    rows = long.dropna().sort_index(kind="stable").to_dict("records")
+    return [(row.pop("column"), row) for row in rows]
 
 
 def _hosts(table: pd.DataFrame, whole: dict[str, pd.Series], path: Path) -> list[dict[str, Any]]:

@@ -147,21 +147,6 @@ def nbody(steps=40):
     return unit
 
 
-def matching(size=300):
-    """Solve a little puzzle by search: queens on a board."""
-
-    def place(row, columns, up, down, board):
-        if row == board:
-            return 1
-        found = 0
-        for column in range(board):
-            if column not in columns and row + column not in up and row - column not in down:
-                found += place(row + 1, columns | {column}, up | {row + column}, down | {row - column}, board)
-        return found
-
-    return lambda: place(0, frozenset(), frozenset(), frozenset(), 5 if size < 1000 else 6)
-
-
 def memory(size=60000, kind="list", work=1):
     """Hold many objects; its peak memory is what counts."""
     held = []

@@ -124,19 +124,6 @@ def lzma_text(preset=1, size=150, check=-1):
     return lambda: lzma.compress(plain, preset=preset, check=check)
 
 
-def base64_text(size=30000, how="b64"):
-    """Encode and decode."""
-    import base64
-
-    block = random.Random(1).getrandbits(8 * size).to_bytes(size, "big")
-    encode, decode = {
-        "b64": (base64.b64encode, base64.b64decode),
-        "b32": (base64.b32encode, base64.b32decode),
-        "b85": (base64.b85encode, base64.b85decode),
-    }[how]
-    return lambda: decode(encode(block))
-
-
 def caching(maxsize=512, keys=400, cost=60):
     """Ask a cached function for keys that come again."""
     from functools import lru_cache
@@ -216,38 +203,6 @@ def compiling(size=40, optimize=0):
         for i in range(size)
     )
     return lambda: compile(source, "made", "exec", optimize=optimize)
-
-
-def difference(size=60, junk=1):
-    """Compare two lists of lines."""
-    from difflib import SequenceMatcher
-
-    left = _text(size).splitlines()
-    right = [line for i, line in enumerate(left) if i % 5] + ["more"]
-    return lambda: SequenceMatcher(None, left, right, autojunk=bool(junk)).ratio()
-
-
-def structs(size=800, how="one"):
-    """Pack and unpack binary records."""
-    import struct
-
-    record = struct.Struct("<IdHB")
-
-    def one():
-        packed = b"".join(record.pack(i, i / 3, i % 1000, i % 200) for i in range(size))
-        return [record.unpack_from(packed, i * record.size) for i in range(size)]
-
-    def iterated():
-        packed = b"".join(record.pack(i, i / 3, i % 1000, i % 200) for i in range(size))
-        return list(record.iter_unpack(packed))
-
-    return one if how == "one" else iterated
-
-
-def shuffling(size=800):
-    """Draw random numbers."""
-    drawn = random.Random(1)
-    return lambda: [drawn.gauss(0, 1) + drawn.randrange(100) for _ in range(size)]
 
 
 def zstd(level=3, size=800):

@@ -32,12 +32,6 @@ def decompose(size=60, vectors=1):
     return lambda: np.linalg.svd(matrix, compute_uv=bool(vectors))
 
 
-def solve(size=120, kind="float64"):
-    """Solve linear equations."""
-    matrix, right = RANDOM.random((size, size)).astype(kind), RANDOM.random(size).astype(kind)
-    return lambda: np.linalg.solve(matrix, right)
-
-
 def elementwise(size=50000, kind="float64", place=0):
     """Compute element by element."""
     values = RANDOM.random(size).astype(kind)
@@ -47,33 +41,12 @@ def elementwise(size=50000, kind="float64", place=0):
     return lambda: np.sqrt(values) * 2 + values
 
 
-def stride(size=700, axis=0, order="C"):
-    """Sum a matrix along an axis."""
-    matrix = np.asarray(RANDOM.random((size, size)), order=order)
-    return lambda: matrix.sum(axis=axis)
-
-
-def unique(size=20000, distinct=500):
-    """Find distinct values."""
-    values = RANDOM.integers(0, distinct, size)
-    return lambda: np.unique(values, return_counts=True)
-
-
 def gather(size=200000, shape="random"):
     """Take elements by index."""
     values, index = RANDOM.random(size), np.arange(size)
     if shape == "random":
         RANDOM.shuffle(index)
     return lambda: values[index].sum()
-
-
-def grouping(size=20000, groups=200, kind="int", sort=1):
-    """Group a table and take means."""
-    import pandas as pd
-
-    keys = RANDOM.integers(0, groups, size)
-    table = pd.DataFrame({"key": keys if kind == "int" else keys.astype(str), "value": RANDOM.random(size)})
-    return lambda: table.groupby("key", sort=bool(sort))["value"].mean()
 
 
 def memory(size=2000000, kind="float64", copies=2):

@@ -81,21 +81,6 @@ def listing(where="/dev/shm", files=300, how="scandir"):
     return {"scandir": by_scan, "listdir": by_list, "kinds": kinds}[how]
 
 
-def mapping(size=2000000, step=64):
-    """Touch a mapped file."""
-    import mmap
-
-    handle = tempfile.TemporaryFile(dir="/dev/shm")
-    handle.write(bytes(size))
-    handle.flush()
-
-    def unit():
-        with mmap.mmap(handle.fileno(), size) as mapped:
-            return sum(mapped[::step])
-
-    return unit
-
-
 def spawning(how="spawn", program="true"):
     """Start a program and wait for it."""
     path = "/bin/" + program
@@ -178,27 +163,6 @@ def _pair(how):
         for one in (left, right):
             one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return left, right
-
-
-def queues(size=20, how="queue"):
-    """Hand things from one thread to another and back."""
-    import queue
-
-    make = {"queue": queue.Queue, "simple": queue.SimpleQueue}[how]
-    ask, answer = make(), make()
-
-    def other():
-        while True:
-            answer.put(ask.get())
-
-    threading.Thread(target=other, daemon=True).start()
-
-    def unit():
-        for i in range(size):
-            ask.put(i)
-            answer.get()
-
-    return unit
 
 
 def tasks(size=60, how="gather"):

@@ -1,6 +1,8 @@
 import json
 import os
 import re
+import subprocess
+import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -16,10 +18,10 @@ from data.corun.collect import MeasuredCorun
 from data.errors import InputError
 from data.fingerprints.collect import MeasuredRun as MeasuredStressor
 from data.matrices.collect import Cost, MeasuredRun
-from data.measure import machine
+from data.measure import machine, session
 from data.measure.machine import Disturbance, Pinned
 from data.measure.session import Journal
-from data.measure.workloads import WORKLOADS, run, shares
+from data.measure.workloads import WORKLOADS
 
 SHIPPED = Path(__file__).parents[3] / "data/suites/comparisons.yaml"
 SORT = {
@@ -315,12 +317,9 @@ def test_a_wrong_suite_is_told_in_one_line(tmp_path, change, message):
 
 
 @pytest.mark.parametrize("name", [name for name in WORKLOADS if name != "matrix"])
-def test_a_workload_does_its_units_in_parallel_processes(name):
-    assert 0 < run(name, 8, 2) < 10
-
-
-def test_units_are_shared_evenly():
-    assert shares(10, 4) == [3, 3, 2, 2]
+def test_a_workload_does_its_units_as_a_program_of_its_own(name):
+    command = [sys.executable, "-I", "-S", session.WORKLOADS, name, "8"]
+    assert subprocess.run(command, check=True, capture_output=True, timeout=10).stdout == b""
 
 
 def test_a_line_that_is_no_entry_is_told_in_one_line(suite, tmp_path):

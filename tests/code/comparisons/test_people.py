@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data.comparisons.labels.consensus import Prior, Votes, consensus, dawid_skene, disagreements, people
+from data.comparisons.labels.consensus import Votes, consensus, dawid_skene, disagreements, people
 from data.comparisons.tables import LABEL_DTYPES, ComparisonTables
 from data.errors import InputError
 from data.tables.specs import typed
@@ -77,12 +77,12 @@ def test_shares_and_posterior_fit_each_other_as_by_hand():
     """Three people, two comparisons: given the posterior, every share is a count that a pencil can do."""
     votes = Votes.of(voted({"a": "fp", "b": "fp", "c": "pp"}))
     assert votes.counts.tolist() == [[1, 3], [2, 0]]
-    found = dawid_skene(votes, Prior(1, 1))
+    found = dawid_skene(votes)
     q, r = found.posterior
     n_fail, n_pass = q + r, 2 - q - r
-    assert found.sensitivity == pytest.approx([(1 + q) / (2 + n_fail)] * 2 + [1 / (2 + n_fail)], abs=1e-6)
+    assert found.sensitivity == pytest.approx([(4 + q) / (5 + n_fail)] * 2 + [4 / (5 + n_fail)], abs=1e-6)
     assert found.specificity == pytest.approx(
-        [(2 - r) / (2 + n_pass)] * 2 + [(1 + n_pass) / (2 + n_pass)], abs=1e-6
+        [(5 - r) / (5 + n_pass)] * 2 + [(4 + n_pass) / (5 + n_pass)], abs=1e-6
     )
     assert found.prevalence == pytest.approx(n_fail / 2, abs=1e-6)
 

@@ -91,6 +91,13 @@ def test_rules_that_nothing_matches_are_told_with_what_there_is(root):
     assert str(caught.value) == 'rules "t" baseline <Kernel>: no result matches "k-9"; found k-1'
 
 
+@pytest.mark.parametrize(("baseline", "role"), [("k-9", "baseline"), ("k-1", "target")])
+def test_of_roles_without_a_match_the_first_is_named(root, baseline, role):
+    folder = root(a=run("k-1", 1))
+    with pytest.raises(InputError, match=f'"t" {role} <Kernel>: no result matches "k-9"'):
+        timelines(folder, baseline, "k-9", '<start><Kernel value="k-9"/></start>')
+
+
 def test_samples_and_summaries_stand_where_operation_threads_and_version_say(root):
     summary = '<mops min="1" first_q="2" median="3" third_q="4" max="5"/>'
     given = f'<nas_result benchmark_name="mg"><threads number="2">{summary}</threads></nas_result>'

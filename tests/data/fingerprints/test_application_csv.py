@@ -37,7 +37,7 @@ def test_a_given_repetition_stays(tmp_path):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "cannot be read as CSV"),
+        ("", "is empty; expected CSV"),
         ("machine,value\n", "holds no measurement"),
         ("machine,seconds\na,1\n", ':1: lacks the column "value"; found machine, seconds'),
         ("machine,value\na,1\nb,fast\n", ':3: value="fast" is not a number above 0'),

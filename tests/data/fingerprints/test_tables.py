@@ -265,7 +265,7 @@ MISSPELT = 'in.csv:1: the column "{}" is {} (an application is written "{} (seco
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "in.csv: cannot be read as CSV (No columns to parse from file)"),
+        ("", "in.csv: is empty; expected CSV"),
         ("machine,cpu\n", "in.csv: holds no machine"),
         ("machine,cpu\nm1,fast\n", 'in.csv:2: cpu="fast" is not a number'),
         ("machine,cpu,repetition\nm1,5,1.5\n", 'in.csv:2: repetition="1.5" is not a whole number'),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from data.comparisons.formats.tools.measurement import Measurement, SourceFiles, each, json_of, known, named
+from data.comparisons.formats.tools.measurement import Measurement, SourceFiles, Summary, each, json_of, named
 from data.comparisons.units import UNKNOWN
 
 _WALL = "time_wall_clock"
@@ -17,32 +17,22 @@ class _HyperfineQuantity(msgspec.Struct):
     unit: str = UNKNOWN
 
 
-class _HyperfineSummary(msgspec.Struct):
-    """What version 2 sums up; any number may be missing."""
+class _HyperfineSummary(Summary):
+    """A summary of version 2."""
 
     unit: str = UNKNOWN
-    mean: float | None = None
-    median: float | None = None
-    min: float | None = None
-    max: float | None = None
-    stddev: float | None = None
 
 
-class _HyperfineCommand(msgspec.Struct):
+class _HyperfineCommand(Summary):
     """A command; version 1 has ``times``, version 2 ``measurements`` and ``summary``."""
 
     command: str = ""
     name: str | None = None
     parameter: str | None = None
-    parameters: dict[str, str] = {}
+    parameters: dict[str, str] = msgspec.field(default_factory=dict)
     times: list[float] | None = None
-    mean: float | None = None
-    stddev: float | None = None
-    median: float | None = None
-    min: float | None = None
-    max: float | None = None
     measurements: list[dict[str, _HyperfineQuantity | int | None]] | None = None
-    summary: dict[str, _HyperfineSummary] = {}
+    summary: dict[str, _HyperfineSummary] = msgspec.field(default_factory=dict)
 
 
 class _HyperfineFile(msgspec.Struct):
@@ -64,10 +54,7 @@ def read(source: SourceFiles) -> Iterator[Measurement]:
 
 
 def _timed(one: _HyperfineCommand) -> Measurement:
-    summary = known(
-        {"min": one.min, "median": one.median, "max": one.max, "mean": one.mean, "stdev": one.stddev}
-    )
-    return Measurement("", one.times or (), "s", "lower", summary=None if one.times else summary)
+    return Measurement("", one.times or (), "s", "lower", summary=None if one.times else one.known)
 
 
 def _measured(one: _HyperfineCommand, metric: str) -> Measurement | None:
@@ -82,8 +69,7 @@ def _measured(one: _HyperfineCommand, metric: str) -> Measurement | None:
     told = one.summary.get(metric)
     if told is None:
         return None
-    summary = {"min": told.min, "median": told.median, "max": told.max, "mean": told.mean}
-    return Measurement("", (), _unit(told.unit), "lower", summary=known(summary | {"stdev": told.stddev}))
+    return Measurement("", (), _unit(told.unit), "lower", summary=told.known)
 
 
 def _unit(unit: str) -> str:

@@ -14,6 +14,7 @@ import msgspec
 import pandas as pd
 
 from data.comparisons.params import Measure
+from data.comparisons.tables import STATS
 from data.comparisons.units import UNKNOWN
 from data.errors import InputError, MalformedError
 from data.tables.cells import cells
@@ -86,6 +87,23 @@ def of_unit(unit: str) -> str:
 def known(summary: Mapping[str, float | None]) -> dict[str, float]:
     """Return what a summary really holds."""
     return {name: value for name, value in summary.items() if value is not None}
+
+
+class Summary(msgspec.Struct):
+    """A summary as tools write it; any number may be missing."""
+
+    min: float | None = None
+    q1: float | None = None
+    median: float | None = None
+    q3: float | None = None
+    max: float | None = None
+    mean: float | None = None
+    stddev: float | None = None
+
+    @property
+    def known(self) -> dict[str, float]:
+        """Return the numbers by their names in tables."""
+        return known({stat: getattr(self, {"stdev": "stddev"}.get(stat, stat)) for stat in STATS})
 
 
 def moment(text: str | float | None) -> str:

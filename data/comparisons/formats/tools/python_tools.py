@@ -7,22 +7,15 @@ from collections.abc import Iterator
 
 import msgspec
 
-from data.comparisons.formats.tools.measurement import Measurement, SourceFiles, each, json_of, known
+from data.comparisons.formats.tools.measurement import Measurement, SourceFiles, Summary, each, json_of
 
 
-class _PytestStats(msgspec.Struct):
+class _PytestStats(Summary):
     """Seconds of a round; ``data`` has each of them, unless the file was saved without.
 
     A summary counts only where there are no rounds, and may lack any of its numbers.
     """
 
-    min: float | None = None
-    max: float | None = None
-    mean: float | None = None
-    median: float | None = None
-    q1: float | None = None
-    q3: float | None = None
-    stddev: float | None = None
     data: list[float] | None = None
 
 
@@ -41,16 +34,10 @@ def read_pytest_benchmark(source: SourceFiles) -> Iterator[Measurement]:
         content = json_of(path, _PytestFile)
         for _, one in each(content.benchmarks, _PytestEntry, path, "benchmarks"):
             file, _, test = one.fullname.rpartition("::")
+            summary = None if one.stats.data else one.stats.known
             if not one.stats.data:
                 source.summed_up()
-            yield Measurement(test, one.stats.data or (), "s", "lower", file, summary=_summary(one.stats))
-
-
-def _summary(stats: _PytestStats) -> dict[str, float] | None:
-    if stats.data:
-        return None
-    five = {name: getattr(stats, name) for name in ("min", "q1", "median", "q3", "max", "mean")}
-    return known(five | {"stdev": stats.stddev})
+            yield Measurement(test, one.stats.data or (), "s", "lower", file, summary=summary)
 
 
 _UNITS = {"second": "s", "byte": "B", "integer": ""}

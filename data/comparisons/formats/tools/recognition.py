@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -15,76 +14,39 @@ from data.comparisons.formats.tools.measurement import Read, bytes_of, standard
 from data.errors import InputError
 
 
-@dataclass(frozen=True)
 class Keys:
     """A sign in JSON: the path ``benchmarks.stats`` is the key ``stats`` of the first of ``benchmarks``.
 
     `lines`: every line of the file is such a document.
     """
 
-    paths: tuple[str, ...]
-    lines: bool = False
-
-    def __str__(self) -> str:
-        told = ", ".join(f"`{path}`" for path in self.paths)
-        return f"{'JSON lines with ' if self.lines else 'JSON with '}{told}"
+    def __init__(self, *paths: str, lines: bool = False) -> None:
+        self.paths, self.lines = paths, lines
 
 
-@dataclass(frozen=True)
-class Root:
-    """XML is recognised by its outermost element."""
-
-    tag: str
-
-    def __str__(self) -> str:
-        return f"`<{self.tag}>`"
-
-
-@dataclass(frozen=True)
 class Columns:
     """A table is recognised by its header, which has one of each group of names."""
 
-    groups: tuple[tuple[str, ...], ...]
-
-    def lacks(self, header: set[str]) -> list[str]:
-        """Return what the header lacks."""
-        return [" or ".join(names) for names in self.groups if not header.intersection(names)]
-
-    def __str__(self) -> str:
-        return f"a header with {', '.join('`' + '` or `'.join(names) + '`' for names in self.groups)}"
+    def __init__(self, *groups: Sequence[str]) -> None:
+        self.groups = groups
 
 
-@dataclass(frozen=True)
-class TextLine:
-    """Text is recognised by a line of it."""
-
-    pattern: re.Pattern[str]
-    told: str
-
-    def __str__(self) -> str:
-        return self.told
+#: A pattern is searched in the lines of a text.
+Sign = Keys | Columns | re.Pattern[str]
 
 
-Sign = Keys | Root | Columns | TextLine
-
-
-@dataclass(frozen=True)
 class ToolFormat:
-    """A format that a benchmark tool writes, recognised by any of its signs.
+    """A format that a benchmark tool writes, recognised by any of its signs; docs/formats.md describes it.
 
-    `file`, `holds` and `direction` are for the documentation: the file of the tool, raw repetitions or
-    summaries, and what says which values are better. `folder` is the pattern of files in a directory that is
-    one source. `versions`: a source holds several versions, and all files of a directory are one source.
+    `root` is the outermost element of its XML, `folder` the pattern of files in a directory that is one
+    source. `versions`: a source holds several versions, and all files of a directory are one source.
     """
 
-    name: str
-    file: str
-    signs: Sequence[Sign]
-    holds: str
-    direction: str
-    read: Read = field(repr=False)
-    folder: str = ""
-    versions: bool = False
+    def __init__(
+        self, name: str, read: Read, *signs: Sign, root: str = "", folder: str = "", versions: bool = False
+    ) -> None:
+        self.name, self.read, self.signs = name, read, signs
+        self.root, self.folder, self.versions = root, folder, versions
 
 
 #: So many lines are looked at, of which each is cut off after so many letters.
@@ -168,23 +130,22 @@ class UnreadFile:
         delimiter = max(_DELIMITERS, key=first.count)
         return {cell.strip().strip("'\"") for cell in first.split(delimiter)}
 
-    def lacks(self, sign: Keys | Columns | TextLine | Root) -> tuple[list[str], int]:
-        """Return what a sign wants and the file lacks, and how much it wants."""
+    def lacks(self, sign: Sign) -> tuple[list[str], int]:
+        """Return which parts of a sign the file lacks, and how many parts the sign has."""
         if isinstance(sign, Keys):
             outline = self.first_document if sign.lines else self.outline
             return [path for path in sign.paths if not outline.has(path)], len(sign.paths)
         if isinstance(sign, Columns):
-            return sign.lacks(self.header), len(sign.groups)
-        if isinstance(sign, TextLine):
-            found = any(sign.pattern.search(line) for line in self.lines)
-            return ([] if found else [sign.told]), 1
-        return [f"<{sign.tag}>"], 1
+            lacking = [names for names in sign.groups if self.header.isdisjoint(names)]
+            return [" or ".join(names) for names in lacking], len(sign.groups)
+        found = any(sign.search(line) for line in self.lines)
+        return ([] if found else [sign.pattern]), 1
 
 
 def recognised(file: UnreadFile, tools: Iterable[ToolFormat]) -> str | None:
     """Return the name of the first tool with a sign that the file bears; None if there is none."""
     for tool in tools:
-        if any(not isinstance(sign, Root) and not file.lacks(sign)[0] for sign in tool.signs):
+        if any(not file.lacks(sign)[0] for sign in tool.signs):
             return tool.name
     return None
 

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Migrations of the database of labels, run by alembic."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic.operations import Operations
 
-revision = "1"
+revision = "2"
 down_revision = None
 
 _TABLE = "perfjudge_labels"
@@ -24,7 +24,7 @@ def upgrade(op: Operations) -> None:
         sa.Column("saw_verdict", sa.Boolean),
         sa.Column("model", sa.Text, nullable=False),
         sa.Column("labelled_at", sa.DateTime(timezone=True), nullable=False),
-        sa.CheckConstraint("status IN ('pass', 'fail')", name=f"{_TABLE}_status"),
+        sa.CheckConstraint("status IN ('pass', 'fail', 'cannot_tell')", name=f"{_TABLE}_status"),
         # a number is never given twice
         sqlite_autoincrement=True,
     )
