@@ -99,10 +99,7 @@ def named(*patterns):
 @pytest.mark.parametrize(
     ("touched", "expected"),
     [
-        (
-            "training/corun/splits.py",
-            ["tune@corun", "[ertp]*@corun"],
-        ),
+        ("training/corun/splits.py", ["tune@corun", "[ertp]*@corun"]),
         ("data/matrices/validity.py", ["*@matrices"]),
         ("features/fingerprints/matrix.py", ["[!iv]*@fingerprints"]),
         ("serving/comparisons/page.py", ["report@comparisons"]),

@@ -11,12 +11,7 @@ from data.comparisons.tables import ComparisonTables
 from features.comparisons import vectors as computed
 from features.comparisons.featurize import featurize, parted
 from features.comparisons.history import HISTORY, SIBLINGS
-from features.comparisons.vectors import (
-    EXTENDED_FEATURES,
-    FEATURES,
-    SEED_FEATURES,
-    columns,
-)
+from features.comparisons.vectors import EXTENDED_FEATURES, FEATURES, SEED_FEATURES, columns
 from tests.code.comparisons.sides_by_hand import sides_of, sides_of_summaries
 
 # Seed 000, figure 6.1: min, q1, median, q3, max of bt_C_x with 4 and 8 threads, baseline and target.
@@ -116,14 +111,7 @@ def test_a_worse_target_makes_shift_superiority_and_ranks_negative(better, worse
     vector = vectors(sides_of([[(baseline, target)]], better)).iloc[0]
     assert vector["medians_med"] == pytest.approx(-math.sqrt(0.1))
     assert vector["superiority_min"] == 0
-    for name in (
-        "rank_z_med",
-        "welch_t_med",
-        "baseline_effect_min",
-        "lows_min",
-        "highs_min",
-        "overlap_min",
-    ):
+    for name in ("rank_z_med", "welch_t_med", "baseline_effect_min", "lows_min", "highs_min", "overlap_min"):
         assert vector[name] < 0, name
 
 

@@ -13,8 +13,7 @@ FIGURES = Path(__file__).parents[2] / "data/comparisons/figures"
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"),
-    [("4_1", "result-xml"), ("4_2", "result-xml"), ("6_1", "comparison-xml")],
+    ("name", "kind"), [("4_1", "result-xml"), ("4_2", "result-xml"), ("6_1", "comparison-xml")]
 )
 def test_figures_are_known_by_their_roots(name, kind):
     assert formats.sniff(FIGURES / f"figure_{name}.xml") == kind
@@ -47,10 +46,7 @@ def test_a_directory_of_files_is_known_by_its_first_file(tmp_path):
     [
         (b"", "is empty; expected measurements"),
         (b"\x7fELF", "is neither XML nor JSON, and text in no known format; --from FORMAT names one"),
-        (
-            b"<testsuite/>",
-            f"is XML in no known format: <testsuite> is none of {ROOTS}",
-        ),
+        (b"<testsuite/>", f"is XML in no known format: <testsuite> is none of {ROOTS}"),
         (b"<!DOCTYPE a><a/>", "declares a document type; entities are not read"),
     ],
 )

@@ -50,10 +50,7 @@ GOOD = samples(1, [1.0, 2.0], [3.0, 4.0])
         (samples(1, [np.nan], [np.nan]), "threads 1: the baseline holds a value that is not finite"),
         (GOOD + samples(4, [1.0], [3.0, 4.0]), "threads 4: the baseline has one repetition only"),
         (samples(4, [1.0, 2.0], [3.0]), "threads 4: the target has one repetition only"),
-        (
-            samples(4, [0.0, 0.0], [3.0, 4.0]),
-            "threads 4: the baseline holds a value that is not above 0: 0",
-        ),
+        (samples(4, [0.0, 0.0], [3.0, 4.0]), "threads 4: the baseline holds a value that is not above 0: 0"),
         (
             GOOD + samples(4, [1.0, 1.0], [5.0, -1.5, 5.0, -0.5]),
             "threads 4: the target holds a value that is not above 0: -1.5",

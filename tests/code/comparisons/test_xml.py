@@ -218,10 +218,7 @@ def test_an_attribute_says_that_lower_is_better():
             'r.xml:2 operation "bt": threads_no="4" has a second <base_result>',
         ),
         (earlier('values="1"'), 'r.xml:2 operation "bt": <samples> lacks the attribute order'),
-        (
-            earlier('order="1.5" values="1"'),
-            'r.xml:2 operation "bt": order="1.5" is not a whole number',
-        ),
+        (earlier('order="1.5" values="1"'), 'r.xml:2 operation "bt": order="1.5" is not a whole number'),
         (
             earlier('order="1" values="1 1e400"'),
             'r.xml:2 operation "bt": values="1e400" is not a finite number',
@@ -243,10 +240,7 @@ def test_an_attribute_says_that_lower_is_better():
         (" \n", "r.xml: is empty; expected XML"),
         ("\x7fELF\0\0", "r.xml: is a binary file; expected XML"),
         ("hello", "r.xml:1: is not well-formed XML (syntax error)"),
-        (
-            "<a>\n<b>\n</a>",
-            "r.xml:3: is not well-formed XML (mismatched tag: <b> of line 2 is open)",
-        ),
+        ("<a>\n<b>\n</a>", "r.xml:3: is not well-formed XML (mismatched tag: <b> of line 2 is open)"),
         (
             '<!DOCTYPE a [<!ENTITY b "cc"><!ENTITY d "&b;&b;">]>\n<a>&d;</a>',
             "r.xml:1: declares a document type; entities are not read",

@@ -254,9 +254,7 @@ def test_arrays_of_another_model_are_not_read(tmp_path: Path) -> None:
     assert not isinstance(TrainedImpact.read_quick(tmp_path).model, QuickContention)
 
 
-def test_an_event_is_removed_on_both_sides_and_others_that_lack_are_named(
-    table: pd.DataFrame,
-) -> None:
+def test_an_event_is_removed_on_both_sides_and_others_that_lack_are_named(table: pd.DataFrame) -> None:
     sides = {"own_rate": "own_context-switches", "others_rate": "others_context-switches"}
     rows = table.rename(columns=sides).assign(own_seconds=np.arange(len(table)) % 7.0)
     columns = (*sides.values(), "own_seconds")

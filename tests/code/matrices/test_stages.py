@@ -14,10 +14,7 @@ def project(tmp_path):
 
     def make(tables, keep_going=False):
         tables.write(tmp_path / "in")
-        params = {
-            "seed": 1,
-            "matrices": {"ingest": {"path": "in", "keep_going": keep_going}},
-        }
+        params = {"seed": 1, "matrices": {"ingest": {"path": "in", "keep_going": keep_going}}}
         (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
         return tmp_path
 

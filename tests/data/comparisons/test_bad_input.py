@@ -42,10 +42,7 @@ ONE = {
         operation(inner=result().replace(' median="3"', "", 1)),
         f"{PLACE} base_result: <base_result> lacks the attribute median",
     ),
-    "no number": (
-        operation(inner=result(low="one")),
-        f'{PLACE} base_result: min="one" is not a number',
-    ),
+    "no number": (operation(inner=result(low="one")), f'{PLACE} base_result: min="one" is not a number'),
     "NaN": (operation(inner=result(low="nan")), f'{PLACE} base_result: min="nan" is not a finite number'),
     "infinity": (
         operation(inner=result(low="-inf")),
@@ -55,10 +52,7 @@ ONE = {
         operation(inner=result(low="1e999")),
         f'{PLACE} base_result: min="1e999" is not a finite number',
     ),
-    "threads": (
-        operation(inner=result(threads="four")),
-        f'{PLACE}: threads_no="four" is not a whole number',
-    ),
+    "threads": (operation(inner=result(threads="four")), f'{PLACE}: threads_no="four" is not a whole number'),
     "text in an earlier version": (
         operation(inner=result().replace("</result>", "<history>null</history></result>")),
         f'{PLACE}: <history> holds text: "null"',

@@ -34,10 +34,7 @@ FLAWS = {
         {"tasks": [solo("copy", 0.0, 2)]},
         f"{COPY}solo_seconds=0 must be above 0 and finite",
     ),
-    "no duration": (
-        {"tasks": [solo("copy", np.nan, 2)]},
-        f"{COPY}has no solo_seconds",
-    ),
+    "no duration": ({"tasks": [solo("copy", np.nan, 2)]}, f"{COPY}has no solo_seconds"),
     "a negative duration beside another": (
         {"pairs": [beside("copy", "sort", -1.0, 2)]},
         'machine "m" task "copy" beside "sort" repetition 2: corun_seconds=-1 must be above 0 and finite',
@@ -219,14 +216,8 @@ def test_samples_with_a_gap_and_samples_of_no_run_are_left_out_and_a_late_tick_i
 @pytest.mark.parametrize(
     ("tables", "message"),
     [
-        (
-            CorunTables.of_rows([solo("copy")], [beside("copy", "pipe")]),
-            CONSTANT,
-        ),
-        (
-            CorunTables.of_rows([solo("copy"), solo("sort", 3.0)], [beside("copy", "pipe")]),
-            UNUSED,
-        ),
+        (CorunTables.of_rows([solo("copy")], [beside("copy", "pipe")]), CONSTANT),
+        (CorunTables.of_rows([solo("copy"), solo("sort", 3.0)], [beside("copy", "pipe")]), UNUSED),
     ],
 )
 def test_too_little_to_learn_from_is_told(tables, message):
