@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
 
 from data.comparisons import suite as suites
 from data.comparisons.builds import PROGRAMS, BuildRun, Slowdown, Trial, Workshop
@@ -281,37 +280,6 @@ def test_a_journal_resumes_and_drops_a_line_that_was_cut_short(suite, tmp_path):
     assert again.entries == [first, second]
     assert again.notes == [trial]
     assert asdict(first) == asdict(again.entries[0])
-
-
-def test_a_journal_of_another_suite_is_refused(tmp_path):
-    Journal.open(tmp_path / "journal.jsonl", {"suite": "a"}, BuildRun)
-    with pytest.raises(InputError, match=r"journal.jsonl: was begun with another suite"):
-        Journal.open(tmp_path / "journal.jsonl", {"suite": "b"}, BuildRun)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"passes": 0}, "suite.yaml: passes=0: Input should be greater than or equal to 1"),
-        ({"sedds": 1}, 'suite.yaml: sedds is unknown; did you mean "seed"?'),
-        (
-            {"operations": [SORT | {"comand": "x"}]},
-            'suite.yaml: operations.0.comand is unknown; did you mean "command"?',
-        ),
-        ({"operations": [True]}, "suite.yaml: operations.0=True: Input should be a valid dictionary"),
-        (
-            {"operations": [SORT | {"also": ["fast"]}]},
-            "suite.yaml operation \"sort\": also='fast': expected seed",
-        ),
-        ({"operations": [SORT] * 2}, 'suite.yaml operation "sort": stands twice'),
-    ],
-)
-def test_a_wrong_suite_is_told_in_one_line(tmp_path, change, message):
-    path = tmp_path / "suite.yaml"
-    path.write_text(yaml.safe_dump(SUITE | change))
-    with pytest.raises(InputError) as error:
-        suites.load(path)
-    assert str(error.value).startswith(f"{tmp_path}/{message}")
 
 
 @pytest.mark.parametrize("name", [name for name in WORKLOADS if name != "matrix"])

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from features.comparisons.summaries import oriented, over_configurations, overlap, spread, superiority
+from features.comparisons.summaries import over_configurations, overlap, spread, superiority
 
 five = st.lists(st.floats(-100, 100).map(lambda value: round(value, 3)), min_size=5, max_size=5).map(sorted)
 
@@ -38,13 +38,6 @@ def test_overlap_is_how_far_the_target_reaches_up_into_the_baseline_s_range(targ
 
 def test_spread_is_never_below_a_thousandth_of_the_median():
     np.testing.assert_allclose(spread(rows([5, 5, 5, 5, 5], [0, 1, 2, 3.698, 5])), [0.005, 2.0])
-
-
-def test_mirroring_turns_the_five_numbers_round():
-    np.testing.assert_array_equal(
-        oriented(rows([1, 2, 3, 4, 5], [1, 2, 3, 4, 5]), np.array([1.0, -1.0])),
-        [[1, 2, 3, 4, 5], [-5, -4, -3, -2, -1]],
-    )
 
 
 def test_configurations_are_reduced_per_comparison_and_gaps_left_out():

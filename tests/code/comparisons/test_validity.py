@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from data.comparisons.sides import Sides
+from data.comparisons.stages import validate
 from data.comparisons.tables import FIVE_NUMBERS, ComparisonTables
 from data.comparisons.validity import check, reasons, unusable
 
@@ -130,3 +131,10 @@ def test_errors_name_the_place_that_the_comparison_came_from():
         'r.xml:7 operation "x": the target has no measurement',
         'comparison "b": the target has no measurement',
     ]
+
+
+def test_comparisons_without_any_label_are_valid_and_have_no_status():
+    valid = validate(tables(GOOD)).comparisons
+    assert valid["valid"].tolist() == [True]
+    assert valid["status"].isna().tolist() == [True]
+    assert valid["status"].dtype == "str"

@@ -20,11 +20,6 @@ def tables():
     return tables_of({"comparisons": [comparison]})
 
 
-def test_what_a_reader_gives_satisfies_the_schema(tables):
-    tables.without_flaws(Problems())
-    assert len(tables.comparisons) == 1
-
-
 @pytest.mark.parametrize(
     ("table", "column", "value", "message"),
     [

@@ -1,5 +1,7 @@
 """Co-runs as they come in: a flaw is told in one line, or a decision leaves it out."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,7 +9,7 @@ import pytest
 from data.corun import formats as corun_formats
 from data.corun.formats import pitot, spec_corun
 from data.corun.tables import CorunTables
-from data.corun.validity import CorunDecisions, decide
+from data.corun.validity import CorunDecisions, decide, of_engines
 from data.errors import InputError
 from data.tables.problems import Problems
 from serving.answering import import_sources
@@ -373,3 +375,13 @@ def test_importing_says_what_came_in_and_tables_of_co_runs_are_told_from_others(
     for name in NAMES:
         first, second = (pd.read_parquet(tmp_path / out / f"{name}.parquet") for out in ("a", "b"))
         pd.testing.assert_frame_equal(first, second)
+
+
+def test_co_runs_of_other_engines_are_left_out_and_an_unknown_engine_is_refused():
+    tables = small()
+    hosts = pd.DataFrame({"machine": ["m"], "device": ["d"], "engine": ["jit"], "note": [""]})
+    of_one = replace(tables, hosts=hosts)
+    assert len(of_engines(of_one, ["jit"]).pairs) == len(tables.pairs)
+    assert of_engines(replace(of_one, pairs=tables.pairs.assign(machine="n")), ["jit"]).pairs.empty
+    with pytest.raises(InputError, match='no machine has the engine "aot"; there are jit'):
+        of_engines(of_one, ["aot"])
