@@ -281,3 +281,11 @@ def test_trials_under_another_floor_are_not_taken_for_those_of_this_one(examples
     raised = replace(task, examples=replace(examples, below=np.arange(len(examples.y)) % 3 == 0))
     logs = [log_of(tmp_path, "digest", ("a",), one) for one in (task, replace(task), raised)]
     assert logs[0] == logs[1] != logs[2]
+
+
+def test_the_threshold_does_not_depend_on_how_common_passes_are():
+    generator = np.random.default_rng(3)
+    fails, passes = generator.beta(6, 2, 200), generator.beta(2, 6, 200)
+    few = best_cut(np.r_[np.ones(200, int), np.zeros(200, int)], np.r_[fails, passes])
+    many = best_cut(np.r_[np.ones(200, int), np.zeros(2000, int)], np.r_[fails, np.tile(passes, 10)])
+    assert many.threshold == pytest.approx(few.threshold)
