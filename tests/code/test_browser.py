@@ -9,8 +9,6 @@ from pathlib import Path
 from time import time
 from types import SimpleNamespace
 
-import anyio
-import httpx
 import pytest
 
 from serving.http import overview
@@ -22,6 +20,7 @@ from serving.http.overview import KEPT, LETTERS, Recent
 from serving.reports.rendering import script
 from serving.reports.verdict_lines import VerdictLine
 from serving.supply import doors
+from tests.asking import ask
 from training.registry.champions import Version
 
 HTML = {"accept": "text/html,application/xhtml+xml"}
@@ -37,12 +36,7 @@ def app(tmp_path, monkeypatch):
 
 
 def get(app, path, headers=HTML):
-    async def ask():
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://here:1") as client:
-            return await client.get(path, headers=headers)
-
-    return anyio.run(ask)
+    return ask(app, ("GET", path, {"headers": headers}), base="http://here:1")[0]
 
 
 @dataclass

@@ -4,8 +4,6 @@ import base64
 import re
 import threading
 
-import anyio
-import httpx
 import numpy as np
 import pandas as pd
 import pytest
@@ -27,6 +25,7 @@ from serving.http.api import create_app
 from serving.http.authentication import add
 from serving.http.settings import ServerSettings
 from serving.models import ModelRef, Served
+from tests.asking import ask
 from training.comparisons.stored import Card, ReadyModel, TrainedModel
 
 HTML = {"accept": "text/html"}
@@ -155,12 +154,7 @@ class Server:
         self.app = create_app({} if model is None else {"model": model}, ServerSettings(options, **settings))
 
     def get(self, path, headers=HTML):
-        async def ask():
-            transport = httpx.ASGITransport(self.app)
-            async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8000") as client:
-                return await client.get(path, headers=headers)
-
-        return anyio.run(ask)
+        return ask(self.app, ("GET", path, {"headers": headers}), base="http://localhost:8000")[0]
 
     def read(self):
         """Wait until the source is read."""
