@@ -1,4 +1,5 @@
 import json
+import math
 import os
 import re
 from dataclasses import asdict, replace
@@ -184,18 +185,21 @@ def test_an_interval_of_no_change_covers_none_as_often_as_it_says():
 
 
 @pytest.mark.parametrize(
-    ("metric", "expected"),
+    ("metric", "command", "low", "high"),
     [
-        ("seconds", (0.0, 1.0)),
-        ("rate", (1000, 1e9)),
-        ("peak", (4000, 200_000)),
-        ("real", (0.01, 5.0)),
-        ("cpu", (0.005, 5.0)),
+        ("seconds", "echo 0.5 100", 0.5, 0.5),
+        ("rate", "echo 0.5 100", 40, 40),
+        ("peak", "echo 0.5 100", 100, 100),
+        ("real", "sleep 0.2", 0.2, math.inf),
+        # waiting takes no processor time, however busy the machine is
+        ("cpu", "sleep 0.5", 0.0, 0.25),
+        ("peak", SORT["command"], 4000, 200_000),
+        ("cpu", SORT["command"], 0.005, math.inf),
     ],
 )
-def test_a_sample_is_what_its_metric_says(suite, workshop, metric, expected):
-    low, high = expected
-    assert low < workshop.sample(operation(suite, metric=metric).unchanged, 20, 1) < high
+def test_a_sample_is_what_its_metric_says(suite, workshop, metric, command, low, high):
+    measuring = operation(suite, metric=metric, command=command)
+    assert low <= workshop.sample(measuring.unchanged, 20, 1) <= high
 
 
 def test_injected_work_is_done_and_a_rate_counts_the_nominal_work(suite, workshop, tmp_path):
