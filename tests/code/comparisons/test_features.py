@@ -13,6 +13,7 @@ from features.comparisons.featurize import featurize, parted
 from features.comparisons.history import HISTORY, SIBLINGS
 from features.comparisons.vectors import EXTENDED_FEATURES, FEATURES, SEED_FEATURES, columns
 from tests.code.comparisons.sides_by_hand import sides_of, sides_of_summaries
+from tests.comparison_rows import compared, result
 
 # Seed 000, figure 6.1: min, q1, median, q3, max of bt_C_x with 4 and 8 threads, baseline and target.
 FIGURE_6_1 = [
@@ -184,16 +185,9 @@ def test_a_zero_median_leaves_the_shift_unknown_instead_of_infinite():
 
 def test_the_training_table_holds_valid_labelled_comparisons_in_their_order():
     results = [
-        {"series_id": "s", "group": "g", "benchmark": "b", "operation": operation, "machine": "m",
-         "unit": "s", "better": "lower", "threads": 1, "version": str(order),
-         "order": order, "value": 1.0 + order + k}
-        for operation in ("x", "y", "z") for order in (0, 1) for k in (0, 1)
-    ]  # fmt: skip
-    comparisons = [
-        {"comparison_id": operation, "benchmark": "b", "operation": operation, "machine": "m",
-         "baseline_from": 0, "baseline_to": 0, "target_from": 1, "target_to": 1}
-        for operation in ("z", "x", "y")
-    ]  # fmt: skip
+        result(operation, order, 1.0 + order + k) for operation in "xyz" for order in (0, 1) for k in (0, 1)
+    ]
+    comparisons = [compared(operation, operation) for operation in "zxy"]
     valid = pd.DataFrame(
         {"comparison_id": ["x", "y", "z"], "valid": [True, False, True], "status": ["pass", "fail", "fail"]}
     )
@@ -206,13 +200,8 @@ def test_the_training_table_holds_valid_labelled_comparisons_in_their_order():
 
 
 def test_beside_it_lies_what_the_same_comparisons_are_without_earlier_versions():
-    results = [
-        {"series_id": "s", "group": "g", "benchmark": "b", "operation": "x", "machine": "m", "unit": "s",
-         "better": "lower", "threads": 1, "version": str(order), "order": order, "value": 1.0 + order % 3 + k}
-        for order in range(9) for k in (0, 1)
-    ]  # fmt: skip
-    ends = {"baseline_from": 7, "baseline_to": 7, "target_from": 8, "target_to": 8}
-    comparisons = [{"comparison_id": "c", "benchmark": "b", "operation": "x", "machine": "m"} | ends]
+    results = [result("x", order, 1.0 + order % 3 + k) for order in range(9) for k in (0, 1)]
+    comparisons = [compared("c", "x", (7, 7), (8, 8))]
     valid = pd.DataFrame({"comparison_id": ["c"], "valid": [True], "status": ["fail"]})
     found = featurize(ComparisonTables.of_rows(results, comparisons, []), valid)
     own, bare = found["features"].iloc[0], found["bare"].iloc[0]
@@ -227,9 +216,8 @@ def test_beside_it_lies_what_the_same_comparisons_are_without_earlier_versions()
 def test_what_is_computed_block_by_block_is_what_is_computed_at_once():
     draw = np.random.default_rng(5)
     results = [
-        {"series_id": f"{benchmark} {machine} {operation}", "group": "g", "benchmark": benchmark,
-         "operation": operation, "machine": machine, "unit": "s", "better": "lower", "threads": 1,
-         "version": str(order), "order": order, "value": value}
+        result(operation, order, value, series_id=f"{benchmark} {machine} {operation}", benchmark=benchmark,
+               machine=machine)
         for benchmark in ("a", "b", "c") for machine in ("m", "n") for operation in "stuvwxyz"
         for order in range(12) for value in 10 + draw.normal(0, 1, 4) + draw.normal(0, 0.5)
     ]  # fmt: skip

@@ -26,27 +26,15 @@ from serving.http.authentication import add
 from serving.http.settings import ServerSettings
 from serving.models import ModelRef, Served
 from tests.asking import ask
+from tests.comparison_rows import compared, result
 from training.comparisons.stored import Card, ReadyModel, TrainedModel
 
 HTML = {"accept": "text/html"}
 
 
-def results(operation, order, values, threads=1, better="higher", version=None, machine="m"):
-    about = {"series_id": f"{operation}/{threads}", "group": "g", "benchmark": "b", "operation": operation,
-             "machine": machine, "unit": "s", "better": better, "threads": threads,
-             "version": f"v{order}" if version is None else version, "order": order}  # fmt: skip
-    return [about | {"value": value} for value in values]
-
-
-def pair(name, operation, baseline, target, machine="m"):
-    spans = zip(("baseline_from", "baseline_to", "target_from", "target_to"), baseline + target, strict=True)
-    return {
-        "comparison_id": name,
-        "benchmark": "b",
-        "operation": operation,
-        "machine": machine,
-        **dict(spans),
-    }
+def results(operation, order, values, threads=1, better="higher"):
+    about = {"series_id": f"{operation}/{threads}", "threads": threads, "better": better}
+    return [result(operation, order, value, version=f"v{order}", **about) for value in values]
 
 
 def small():
@@ -59,9 +47,9 @@ def small():
         *results("slow", 1, (19.0, 19.0, 19.0), 4, better="lower"),
     ]
     comparisons = [
-        pair("a/1", "steady", (0, 0), (1, 1)),
-        pair("a/2", "slow", (0, 0), (1, 1)),
-        pair("a/3", "steady", (0, 1), (2, 2)),
+        compared("a/1", "steady"),
+        compared("a/2", "slow"),
+        compared("a/3", "steady", (0, 1), (2, 2)),
     ]
     return ComparisonTables.of_rows(rows, comparisons, [{"comparison_id": "a/1", "status": "pass"}])
 
@@ -75,7 +63,7 @@ def drifting(operations=9, versions=90):
             level *= 0.9 if order % 7 == 3 and random.random() < 0.7 else 1.0
             rows += results(f"o{place}", order, level * random.normal(1, 0.005, 3))
         comparisons += [
-            pair(f"o{place}/{at}", f"o{place}", (at - 4, at - 1), (at, at + 2))
+            compared(f"o{place}/{at}", f"o{place}", (at - 4, at - 1), (at, at + 2))
             for at in range(6, versions - 3, 8)
         ]
     return ComparisonTables.of_rows(rows, comparisons, None)

@@ -6,6 +6,7 @@ import pytest
 from data.comparisons.sides import Sides
 from data.comparisons.tables import ComparisonTables
 from features.comparisons.history import sibling_features
+from tests.comparison_rows import compared, result
 
 VERSIONS = [f"v{number}" for number in range(20)]
 AT = 10
@@ -18,21 +19,15 @@ def level(version, falls_at=None):
 
 def tables(falls, target=(AT, AT + 4), names=VERSIONS, skipped=(), better="higher"):
     """Make operations by where each falls; the first one is compared, and lacks the `skipped` versions."""
+    sign = 1 if better == "higher" else -1
     results = [
-        {
-            "series_id": f"o{number}", "group": "g", "benchmark": "b", "operation": f"o{number}",
-            "machine": "m", "unit": "u", "better": better, "threads": 1, "version": name, "order": order,
-            "value": level(order, fall) * (1 if better == "higher" else -1),
-        }
+        result(f"o{number}", order, level(order, fall) * sign, version=name, better=better)
         for number, fall in enumerate(falls)
         for order, name in enumerate(names)
         if number or order not in skipped
-    ]  # fmt: skip
-    compared = {
-        "comparison_id": "c", "benchmark": "b", "operation": "o0", "machine": "m", "baseline_from": 0,
-        "baseline_to": target[0] - 1, "target_from": target[0], "target_to": target[1],
-    }  # fmt: skip
-    return ComparisonTables.of_rows(results, [compared], [])
+    ]
+    asked = compared("c", "o0", (0, target[0] - 1), target)
+    return ComparisonTables.of_rows(results, [asked], [])
 
 
 def told(falls, **how):

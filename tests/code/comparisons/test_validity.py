@@ -5,21 +5,15 @@ from data.comparisons.sides import Sides
 from data.comparisons.stages import validate
 from data.comparisons.tables import FIVE_NUMBERS, ComparisonTables
 from data.comparisons.validity import check, reasons, unusable
+from tests import comparison_rows
 
 
 def result(threads, order, value, stat=None):
-    return {
-        "series_id": "x", "group": "g", "benchmark": "b", "operation": "x", "machine": "m", "unit": "s",
-        "better": "lower", "threads": threads, "version": str(order), "order": order, "value": value,
-        "stat": stat,
-    }  # fmt: skip
+    return comparison_rows.result("x", order, value, threads=threads, stat=stat)
 
 
 def comparison(name="c", source=None, target=1):
-    return {
-        "comparison_id": name, "benchmark": "b", "operation": "x", "machine": "m", "baseline_from": 0,
-        "baseline_to": 0, "target_from": target, "target_to": target, "source": source,
-    }  # fmt: skip
+    return comparison_rows.compared(name, "x", target=(target, target), source=source)
 
 
 def tables(results, comparisons=None):
