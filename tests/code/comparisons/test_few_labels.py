@@ -81,7 +81,7 @@ def test_the_order_is_the_same_every_time_and_ends_where_nothing_is_left():
 
 def test_labels_in_this_order_find_more_and_teach_more_than_twice_as_many_at_random():
     caught = {}
-    for seed in range(3):
+    for seed in range(2):
         examples, unseen = drawn(1500, seed=seed), drawn(3000, seed=seed + 50)
         pool = pool_of(examples)
         labelled = np.zeros(0, np.int64)
