@@ -24,9 +24,7 @@ def kept(directory, **environment):
     return {path.name.split(".")[0] for path in (directory / ".bytecode").rglob("*.pyc")}
 
 
-def test_where_bytecode_may_not_lie_beside_its_source_stages_keep_it_in_a_folder(
-    tmp_path,
-):
+def test_where_bytecode_may_not_lie_beside_its_source_stages_keep_it_in_a_folder(tmp_path):
     assert {"colorsys", "sndhdr"} <= kept(tmp_path, PYTHONDONTWRITEBYTECODE="1")
 
 

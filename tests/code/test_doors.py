@@ -1,53 +1,38 @@
 """What holds for every door of every family."""
 
-import anyio
-import httpx
 import pytest
 
 from serving.http.api import create_app
 from serving.http.models import all_models
 from serving.supply import doors
+from tests.asking import ask
 
 JSON = {"content-type": "application/json"}
 every_door = pytest.mark.parametrize("door", list(doors()), ids=lambda door: door.path)
 
 
-class Client:
-    """Asks a server without any champion, in this process."""
-
-    def get(self, path):
-        return anyio.run(self.ask, "GET", path, b"", {})
-
-    def post(self, path, content, headers):
-        return anyio.run(self.ask, "POST", path, content, headers)
-
-    async def ask(self, method, path, content, headers):
-        app = create_app(all_models({}))
-        transport = httpx.ASGITransport(app)
-        async with (
-            app.router.lifespan_context(app),
-            httpx.AsyncClient(transport=transport, base_url="http://here") as client,
-        ):
-            return await client.request(method, path, content=content, headers=headers)
-
-
 @pytest.fixture
 def client(tmp_path, monkeypatch):
+    """Return what asks a server without any champion."""
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/none.db")
-    return Client()
+
+    def asking(method, path, **further):
+        return ask(create_app(all_models({})), (method, path, further), started=True)[0]
+
+    return asking
 
 
 @every_door
 def test_a_door_refuses_other_media_types_and_larger_bodies_than_it_takes(client, door):
-    plain = client.post(door.path, content=b"x", headers={"content-type": "text/plain"})
-    large = client.post(door.path, content=b"{}", headers={**JSON, "content-length": str(door.limit + 1)})
+    plain = client("POST", door.path, content=b"x", headers={"content-type": "text/plain"})
+    large = client("POST", door.path, content=b"{}", headers={**JSON, "content-length": str(door.limit + 1)})
     assert (plain.status_code, "expected application/json" in plain.json()["detail"]) == (415, True)
     assert (large.status_code, str(door.limit) in large.json()["detail"]) == (413, True)
 
 
 @every_door
 def test_a_door_names_the_command_which_makes_the_champion_that_it_lacks(client, door):
-    answer = client.post(door.path, content=b"{}", headers=JSON)
+    answer = client("POST", door.path, content=b"{}", headers=JSON)
     lacks = door.model is not None and not door.without
     assert (answer.status_code, "dvc repro" in answer.json()["detail"]) == (
         (503, True) if lacks else (422, False)
@@ -56,7 +41,7 @@ def test_a_door_names_the_command_which_makes_the_champion_that_it_lacks(client,
 
 @every_door
 def test_a_door_is_described_with_its_request_and_its_refusals(client, door):
-    described = client.get("/openapi.json").json()
+    described = client("GET", "/openapi.json").json()
     operation = described["paths"][door.path]["post"]
     schema = operation["requestBody"]["content"]["application/json"]["schema"]
     assert schema == {"$ref": f"#/components/schemas/{door.request.__name__}"}
@@ -66,6 +51,6 @@ def test_a_door_is_described_with_its_request_and_its_refusals(client, door):
 
 
 def test_a_server_without_champions_names_no_model_and_is_not_ready(client):
-    assert client.get("/v1/models").json() == {"models": []}
-    assert client.get("/readyz").status_code == 503
-    assert client.get("/healthz").json() == {"status": "ok"}
+    assert client("GET", "/v1/models").json() == {"models": []}
+    assert client("GET", "/readyz").status_code == 503
+    assert client("GET", "/healthz").json() == {"status": "ok"}

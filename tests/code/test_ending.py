@@ -7,8 +7,6 @@ import tomllib
 from importlib import import_module
 from pathlib import Path
 
-import anyio
-import httpx
 import pytest
 
 from data.comparisons.labels.database import Place
@@ -19,6 +17,7 @@ from data.stage import run as run_stage
 from serving import report
 from serving.cli import run
 from serving.http.api import create_app
+from tests.asking import ask
 
 CHECKOUT = Path(__file__).parents[2]
 LINE = re.compile(r"(?:perfjudge: )?unexpected (.*); the trace is in (.*)\n")
@@ -154,15 +153,6 @@ def test_interrupts_and_exits_pass_through_the_net(traces):
     assert list(traces.iterdir()) == []
 
 
-def asked(app):
-    async def ask():
-        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-            return await client.get("/fails")
-
-    return anyio.run(ask)
-
-
 @pytest.mark.parametrize(("told", "fail"), [*FAILING.items()][:3], ids=[*FAILING][:3])
 def test_over_http_an_unexpected_error_is_a_problem_whose_instance_stands_in_the_log(told, fail, caplog):
     app = create_app({})
@@ -171,15 +161,15 @@ def test_over_http_an_unexpected_error_is_a_problem_whose_instance_stands_in_the
     def fails():
         fail()
 
-    answer = asked(app)
+    answer, again = ask(app, *[("GET", "/fails")] * 2, raising=False)
     problem = answer.json()
     assert (answer.status_code, answer.headers["content-type"]) == (500, "application/problem+json")
     assert (problem["status"], problem["title"]) == (500, "Internal Server Error")
     assert told.partition(":")[0] not in answer.text
-    (logged,) = (record for record in caplog.records if record.name == "perfjudge")
+    logged, _ = (record for record in caplog.records if record.name == "perfjudge")
     assert logged.getMessage().startswith(f"{problem['instance']}: GET /fails: unexpected {told}")
     assert f"in {fail.__name__}" in caplog.text
-    assert asked(app).json()["instance"] != problem["instance"]
+    assert again.json()["instance"] != problem["instance"]
 
 
 NEEDS_EXTRA = {

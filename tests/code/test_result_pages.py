@@ -1,13 +1,17 @@
 """The command that writes pages of results: which it chooses, and how it reports those that fail."""
 
+import os
 import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
 
 from benchmarks import pages as module
+from benchmarks import transfer
 from benchmarks.pages import PAGES, ResultPage, footer
 from benchmarks.pages import __main__ as command
+from benchmarks.transfer import TransferRow
 from tests.imports import ROOT
 
 
@@ -139,3 +143,68 @@ def test_every_page_names_its_command_and_its_commit(page):
 
 def test_a_command_that_takes_longer_than_the_budget_says_why():
     assert [page.name for page in PAGES if page.minutes > command.MINUTES and not page.why_long] == []
+
+
+ROW = TransferRow("made up", "whole causes", "which", 10, "ours", "mean error", 0.0125, 0.001)
+
+
+@pytest.fixture
+def ask(tmp_path, monkeypatch):
+    """Return what asks questions that are made up, in a directory with a page of results."""
+
+    def asking(*arguments, **questions):
+        monkeypatch.setattr(transfer, "QUESTIONS", questions)
+        return transfer.main([str(tmp_path), *arguments])
+
+    (tmp_path / "docs/results").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    return asking
+
+
+def well(shared, seed):
+    yield ROW
+
+
+def badly(shared, seed):
+    yield ROW
+    raise ValueError(f"nothing in {shared.name}")
+
+
+def test_answers_of_all_questions_make_the_table(ask, tmp_path):
+    assert ask(one=well, other=well) == 0
+    page = (tmp_path / "docs/results/transfer.md").read_text()
+    assert page.count("| made up | whole causes | which | 10 | ours | mean error | 0.0125 | 0.0010 |") == 2
+
+
+def test_a_question_that_fails_is_told_beside_the_rows_of_the_others_and_no_table_is_written(
+    ask, tmp_path, capsys
+):
+    assert ask(one=badly, other=well) == 1
+    said = capsys.readouterr()
+    assert said.err.endswith(f"one failed after 1 rows: ValueError: nothing in {tmp_path.name}\n")
+    assert said.out.count("| made up |") == 2
+    assert not (tmp_path / "docs/results/transfer.md").exists()
+
+
+def test_a_single_question_is_printed_only(ask, tmp_path, capsys):
+    assert ask("--only", "other", one=badly, other=well) == 0
+    assert capsys.readouterr().out.count("| made up |") == 1
+    assert not (tmp_path / "docs/results/transfer.md").exists()
+
+
+@pytest.mark.parametrize(
+    ("module", "program"),
+    [("serving", "wrk"), ("shadow", "wrk"), ("kills", "git"), ("pipeline", "git"), ("retraining", "git")],
+)
+def test_a_benchmark_names_the_package_of_a_missing_program(tmp_path, module, program):
+    done = subprocess.run(
+        [sys.executable, "-m", f"benchmarks.{module}"],
+        cwd=ROOT,
+        env=os.environ
+        | {"PATH": str(tmp_path), "MLFLOW_TRACKING_URI": f"sqlite:///{tmp_path / 'mlflow.db'}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"not installed: {program}; on Debian: apt-get install {program}\n"

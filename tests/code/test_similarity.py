@@ -194,13 +194,6 @@ def test_too_few_iterations_are_told():
 @pytest.mark.parametrize(
     ("x", "y", "parameters", "line"),
     [
-        ([[0.0, np.nan], [1, 1]], [0, 1], {}, "row 0, feature 1 is NaN; expected a finite number"),
-        (
-            [[0.0, 1], [1, 1]],
-            [1, 1],
-            {},
-            " needs at least 2 classes, but the rows with weight hold 1 class: 1",
-        ),
         ([[0.0, 1], [1, 1]], [0, 1], {"solver": "newton"}, 'solver=\'newton\' is neither "em" nor "direct"'),
         ([[0.0, 1], [1, 1]], [0, 1], {"ridge": -1.0}, "ridge=-1.0 is below 0"),
         (
@@ -214,4 +207,4 @@ def test_too_few_iterations_are_told():
 def test_what_cannot_be_learnt_from_is_refused_in_one_line(x, y, parameters, line):
     with pytest.raises(ValueError) as caught:
         SimilarityLogistic(**parameters).fit(np.array(x), np.array(y))
-    assert str(caught.value) in {f"SimilarityLogistic: {line}", f"SimilarityLogistic{line}"}
+    assert str(caught.value) == f"SimilarityLogistic: {line}"

@@ -2,8 +2,11 @@
 
 import io
 import json
+import shutil
 import time
 import zipfile
+from contextlib import suppress
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -15,29 +18,36 @@ from data.comparisons import formats
 from data.comparisons.params import LabelRules
 from data.corun import formats as corun_formats
 from data.corun.formats import pitot
-from data.errors import InputError
+from data.errors import InputError, ModelError
 from data.fingerprints import formats as fingerprint_formats
 from data.fingerprints.formats import sparecores, typed_csv
 from data.fingerprints.formats.typed_csv import ValueColumn
 from data.matrices import formats as matrix_formats
 from data.matrices.formats import dbsherlock
-from data.tables.files import digest_of
+from data.tables.problems import Problems
 from tests.code.comparisons.test_sap_hana import MARKS, rows
+from tests.code.test_frozen import trained
 from tests.data.comparisons.document import document, operation
+from tests.data.comparisons.formats.reading import SAMPLES
+from tests.data.comparisons.formats.test_any_bytes import FILES, NO_RESULTS
 from tests.data.comparisons.test_json import configuration, request
 from tests.data.corun import rows as corun_rows
 from tests.data.corun.test_tables import pitot_archives
 from tests.data.fingerprints import rows as fingerprint_rows
 from tests.data.matrices import rows as matrix_rows
-from training.corun.estimators import arrays as impact_arrays
+from training.comparisons.stored import ReadyModel
+from training.corun.estimators.contention import ContentionRegressor
 from training.corun.estimators.pressure import Named
-from training.corun.stored import ImpactCard, OnlineCard
-from training.estimators import compiled_pipeline
+from training.corun.estimators.smooth import sides_of
+from training.corun.stored import ImpactCard, OnlineCard, TrainedImpact
 from training.matrices.engine.stored import EngineCard
 
 #: Broken files of each kind, and the seconds that each may take on a busy machine.
 DRAWS, SECONDS = 20, 10
 RULES = LabelRules(versions_before=2, versions_after=2, clean_every=2, annotators=3, within=1, clear_of=2)
+
+
+COLUMNS = ("own_a", "others_a", "longer")
 
 
 def comparisons(directory):
@@ -63,69 +73,27 @@ def servers(directory):
     pd.DataFrame({**keys, "redis:SET": [1.0, 2.0]}).to_parquet(directory / "apps.parquet")
 
 
-def linear(directory):
-    (directory / "model.skops").write_bytes(b"its pipeline")
-    ones = np.ones(3)
-    model = compiled_pipeline.Linear(*prepared(ones), ones, np.array(0.5))
-    compiled_pipeline.write(directory / compiled_pipeline.FILE, model, directory / "model.skops")
-
-
-def prepared(ones):
-    """Fill, slope, mean and scale, and no column of evidence."""
-    return ones, np.zeros_like(ones), ones, ones, np.array(-1), np.array(0.0)
-
-
-def trees(directory):
-    (directory / "model.skops").write_bytes(b"its pipeline")
-    nodes = {"threshold": np.zeros(5), "value": np.full(5, 0.5)}
-    below = np.array([[2, 1], [4, 3], [-1, -1], [-1, -1], [-1, -1]])
-    shape = {"roots": np.array([0, 1]), "feature": np.array([1, 2, -1, -1, -1]), "children": below}
-    ones = np.ones(3)
-    compiled_pipeline.write(
-        directory / compiled_pipeline.FILE,
-        compiled_pipeline.Trees(*prepared(ones), **shape, **nodes),
-        directory / "model.skops",
-    )
-
-
-def smooth():
-    of_columns = dict.fromkeys(("middle_", "centre_"), np.ones(3))
-    turns = {f"{side}_turn_": np.ones((3, 2)) for side in ("task", "beside", "machine")}
-    at = {f"{side}_at_": np.ones((4, 2)) for side in ("task", "beside", "machine")}
-    who = {f"{side}_who_": np.array([0, 1, 0, -1]) for side in ("task", "beside", "machine")}
-    names = {"tasks_": np.array(["a"]), "besides_": np.array(["b"]), "machines_": np.array(["m"])}
-    numbers = {"rates_": np.zeros(3, bool), "mean_": 0.1, "spread_": 1.0, "weights_": np.ones(4)}
-    return of_columns | turns | at | who | names | numbers
+def answered(directory):
+    """Ask a stored model: it has to come to an end."""
+    with suppress(ModelError):
+        ReadyModel.read(directory).answers(np.zeros((2, 6)))
 
 
 def impact(directory):
-    (directory / "model.skops").write_bytes(b"its pipeline")
-    arrays = {
-        "version": impact_arrays.VERSION, "model_digest": digest_of(directory / "model.skops"),
-        "fill": np.ones(3), "base": 0.1, "roots": np.array([0, 1]), "feature": np.array([1, 4, -1, -1, -1]),
-        "threshold": np.zeros(5), "gap": np.zeros(5, bool), "value": np.ones(5),
-        "children": np.array([[2, 1], [4, 3], [-1, -1], [-1, -1], [-1, -1]]),
-        "pairs_": np.array(["a\nb", "b\na"]), "known_": np.ones(2), "shares_new_": np.array([0.5, 0.5, 0, 0]),
-        "shares_known_": np.array([0.3, 0.2, 0.3, 0.2]),
-        "shares_strange_": np.array([1.0, 0, 0, 0]), "tasks_": np.array(["a", "b"]),
-        "machines_": np.array(["m"]), "corunners_": np.array(["a", "b"]), "sensitivity_": np.ones(2),
-        "pressure_": np.ones(2), "shift_": np.ones((1, 2)),
-    } | {f"smooth_{name}": values for name, values in smooth().items()}  # fmt: skip
-    np.savez(directory / impact_arrays.FILE, **arrays)
+    """Store a model of impact."""
+    draw = np.random.default_rng(1)
+    pairs = np.array(["\n".join(pair) for pair in product("abcdef", repeat=2)])
+    x, named = draw.random((len(pairs), 3)), Named(pairs, np.full(len(pairs), "m"))
+    model = ContentionRegressor(trees=5, forest=3).fit(x, 1 + x[:, 0], named, sides_of(COLUMNS))
+    card = ImpactCard("contention", COLUMNS, {}, {"pairs": 0.1}, ("m",), (), "", 1, 0.9)
+    TrainedImpact(model, card).write(directory)
 
 
-def answered(model):
-    """Ask a model that was read: it has to come to an end."""
-    if model is not None:
-        model.answers(np.zeros((2, len(model.fill))), np.zeros(len(model.fill)))
-
-
-def answered_impact(model):
-    if model is not None:
-        names = Named(np.array(["a\nb", "x\ny"]), np.array(["m", "n"]))
-        # leaves of 1e300 are numbers, however large the impacts
-        with np.errstate(over="ignore"):
-            model.predict(np.zeros((2, len(model.arrays_.fill))), names)
+def answered_impact(directory):
+    # leaves of 1e300 are numbers, however large the impacts
+    with np.errstate(over="ignore", invalid="ignore"), suppress(ModelError):
+        named = Named(np.array(["a\nb", "x\ny"]), np.array(["m", "n"]))
+        TrainedImpact.read_quick(directory).model.predict(np.zeros((2, 3)), named)
 
 
 CARDS = {
@@ -168,6 +136,24 @@ def read_one(read, file, text):
     return lambda directory: (directory / file).write_text(text), lambda directory: read(directory / file)
 
 
+def of_a_tool(source):
+    """Return how to write a tool's sample, with the configuration beside it, and how to read it."""
+    kind = source.relative_to(SAMPLES).parts[0]
+
+    def write(directory):
+        for path in (source, *source.parent.glob("otava.yaml")):
+            shutil.copy(path, directory)
+
+    def read(directory):
+        path = directory / source.name
+        assert formats.sniff(path)
+        for one in formats.stream(kind, [path], Problems()):
+            one.sound("results", Problems())
+            assert np.isfinite(one.results["value"]).all()
+
+    return write, read
+
+
 READERS = {
     "comparison tables": (comparisons, lambda path: formats.read("tables", [path])),
     "comparison JSON": read_one(
@@ -199,18 +185,17 @@ READERS = {
         lambda path: typed_csv.read_application(path, ValueColumn("mine", "seconds", "lower")),
         "a.csv", "machine,value,unit\na,1.5,s\nb,2,s\n",
     ),
-    "a linear model": (
-        linear,
-        lambda path: answered(compiled_pipeline.read(path / "model.npz", path / "model.skops")),
-    ),
-    "trees": (trees, lambda path: answered(compiled_pipeline.read(path / "model.npz", path / "model.skops"))),
-    "trees of impact": (
-        impact, lambda path: answered_impact(impact_arrays.read(path / "model.npz", path / "model.skops")),
-    ),
+    "a linear model": (lambda path: trained("logistic").write(path), answered),
+    "trees": (lambda path: trained("decision-tree").write(path), answered),
+    "trees of impact": (impact, answered_impact),
     **{f"the card {kind.__name__}": (card(kind), used(kind)) for kind in CARDS},
+    **{str(path.relative_to(SAMPLES)): of_a_tool(path) for path in FILES if path.name not in NO_RESULTS},
 }  # fmt: skip
 
-ODD = [None, True, -1, 2**70, 1e308, "", "x", "\ud800", [], [[1]], {}, {"a": {}}, float("nan"), float("inf")]
+ODD = [
+    *(None, True, -1, 2**70, 10**400, 1e308, float("nan"), float("inf")),
+    *("", "x", "\ud800", "2026-99-99", [], [[1]], {}, {"a": {}}),
+]
 
 
 def broken_bytes(content, draw):
@@ -328,7 +313,11 @@ def test_whatever_is_broken_is_read_or_refused_in_one_line_and_soon(kind, tmp_pa
     read(tmp_path)
     for number in range(DRAWS):
         path = list(good)[draw.integers(len(good))]
-        break_it = broken_bytes if number % 3 == 0 else BREAKING.get(path.suffix, broken_text)
+        break_it = (
+            broken_bytes
+            if number % 3 == 0
+            else BREAKING.get("" if "lines" in path.name else path.suffix, broken_text)
+        )
         path.write_bytes(break_it(good[path], draw))
         begun = time.monotonic()
         try:
@@ -339,7 +328,8 @@ def test_whatever_is_broken_is_read_or_refused_in_one_line_and_soon(kind, tmp_pa
             pytest.fail(f"{path.name}, draw {number}: {type(error).__name__}: {error}")
         assert time.monotonic() - begun < SECONDS
         path.write_bytes(good[path])
-    assert len(told) > DRAWS / 4
+    # of plain text much can be read whatever is broken
+    assert "/" in kind or len(told) > DRAWS / 4
     assert not any("\n" in line for line in told)
 
 

@@ -5,8 +5,6 @@ from contextlib import suppress
 from copy import deepcopy
 from dataclasses import fields, is_dataclass
 
-import anyio
-import httpx
 import numpy as np
 import pandas as pd
 import pytest
@@ -22,6 +20,7 @@ from serving.http import schemas
 from serving.http.api import create_app
 from serving.http.models import all_models
 from serving.models import ModelRef, Served
+from tests.asking import ask
 from tests.code.matrices.test_judging import trained_on
 from tests.matrix_pairs import pairs
 from tests.model.comparisons.test_obvious import trained
@@ -166,27 +165,11 @@ def test_a_damaged_model_ends_every_command_with_one_line(damaged_directory, tmp
     assert not answer.exists()
 
 
-def asked(app, *requests):
-    """Return what an application answers to requests, each a method, a path and a body."""
-
-    async def ask():
-        transport = httpx.ASGITransport(app)
-        async with (
-            app.router.lifespan_context(app),
-            httpx.AsyncClient(transport=transport, base_url="http://here") as client,
-        ):
-            headers = {"content-type": "application/json"}
-            return [
-                await client.request(method, path, content=body, headers=headers)
-                for method, path, body in requests
-            ]
-
-    return anyio.run(ask)
-
-
 def test_a_server_does_not_answer_with_a_damaged_model(damaged_directory):
     app = create_app(all_models({"model": str(damaged_directory)}))
-    answered, ready = asked(app, ("POST", "/v1/comparisons/judge", BODY), ("GET", "/readyz", b""))
+    question = {"content": BODY, "headers": {"content-type": "application/json"}}
+    requests = ("POST", "/v1/comparisons/judge", question), ("GET", "/readyz")
+    answered, ready = ask(app, *requests, started=True)
     assert (answered.status_code, answered.headers["content-type"]) == (503, schemas.MEDIA_TYPE)
     assert "expected a finite number" in answered.json()["detail"]
     assert ready.status_code == 503
@@ -200,7 +183,7 @@ def test_a_model_that_fails_one_question_is_unavailable_for_that_question():
     def broken():
         raise ModelError("no finite number")
 
-    (found,) = asked(app, ("GET", "/", b""))
+    (found,) = ask(app, ("GET", "/"))
     assert (found.status_code, found.json()["detail"]) == (503, "no finite number")
 
 

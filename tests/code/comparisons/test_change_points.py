@@ -1,6 +1,6 @@
 import pytest
 
-from data.comparisons.formats.sap_hana import Boundary, ChangePoint, Span, boundaries
+from data.comparisons.formats.sap_hana import ChangePoint, Span, boundaries
 from data.comparisons.params import LabelRules
 
 RULES = LabelRules(versions_before=10, versions_after=5, clean_every=10, annotators=3, within=5, clear_of=12)
@@ -60,8 +60,3 @@ def test_nothing_is_said_where_too_few_people_looked():
 def test_nothing_is_said_beyond_what_people_looked_at():
     assert clean([], [Span(750, 800, PEOPLE)]) == [760, 770, 780, 790]
     assert changes([(20, "7"), (20, "8"), (20, "11")], [Span(750, 800, PEOPLE)]) == []
-
-
-def test_a_change_carries_the_names_of_those_who_marked_it():
-    found = boundaries([Span(0, 31, PEOPLE)], [ChangePoint(12, name) for name in PEOPLE], RULES)
-    assert found == [Boundary(12, True, PEOPLE, PEOPLE)]

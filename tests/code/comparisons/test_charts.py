@@ -22,6 +22,7 @@ from serving.reports.evaluation_files import Confusion, Judged, Split
 from serving.reports.panels import Axis, Panel, drawn
 from serving.reports.rendering import worded
 from serving.reports.separation import Leaders, lead
+from tests.comparison_rows import compared, result
 from training.comparisons.stored import Card, TrainedModel
 from training.evaluation.paired_bootstrap import Difference
 
@@ -296,26 +297,14 @@ def test_what_lies_below_three_questions_is_counted_not_drawn():
     assert "deeper" in tree_chart("t", root).svg
 
 
-def result(operation, order, value, better, stat=None):
-    return {
-        "series_id": operation, "group": "g", "benchmark": "b", "operation": operation, "machine": "m",
-        "unit": "s", "better": better, "threads": 2, "version": str(order), "order": order, "value": value,
-        "stat": stat,
-    }  # fmt: skip
-
-
 def tables(better="lower", stats=(None, None, None)):
     results = [
-        result(name, order, base * (1 + 0.1 * order), better, stat)
+        result(name, order, base * (1 + 0.1 * order), threads=2, better=better, stat=stat)
         for name in ("c0", "c1", "c2")
         for order in (0, 1)
         for base, stat in zip((9.0, 10.0, 11.0), stats, strict=True)
     ]
-    comparisons = [
-        {"comparison_id": name, "benchmark": "b", "operation": name, "machine": "m", "baseline_from": 0,
-         "baseline_to": 0, "target_from": 1, "target_to": 1}
-        for name in ("c0", "c1", "c2")
-    ]  # fmt: skip
+    comparisons = [compared(name, name) for name in ("c0", "c1", "c2")]
     labels = [{"comparison_id": "c0", "status": "fail", "labelled_by": who} for who in ("ann", "bob", "ann")]
     return ComparisonTables.of_rows(results, comparisons, labels)
 

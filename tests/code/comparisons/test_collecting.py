@@ -1,4 +1,5 @@
 import json
+import math
 import os
 import re
 import subprocess
@@ -8,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
 
 from data.comparisons import suite as suites
 from data.comparisons.builds import PROGRAMS, BuildRun, Slowdown, Trial, Workshop
@@ -187,18 +187,21 @@ def test_an_interval_of_no_change_covers_none_as_often_as_it_says():
 
 
 @pytest.mark.parametrize(
-    ("metric", "expected"),
+    ("metric", "command", "low", "high"),
     [
-        ("seconds", (0.0, 1.0)),
-        ("rate", (1000, 1e9)),
-        ("peak", (4000, 200_000)),
-        ("real", (0.01, 5.0)),
-        ("cpu", (0.005, 5.0)),
+        ("seconds", "echo 0.5 100", 0.5, 0.5),
+        ("rate", "echo 0.5 100", 40, 40),
+        ("peak", "echo 0.5 100", 100, 100),
+        ("real", "sleep 0.2", 0.2, math.inf),
+        # waiting takes no processor time, however busy the machine is
+        ("cpu", "sleep 0.5", 0.0, 0.25),
+        ("peak", SORT["command"], 4000, 200_000),
+        ("cpu", SORT["command"], 0.005, math.inf),
     ],
 )
-def test_a_sample_is_what_its_metric_says(suite, workshop, metric, expected):
-    low, high = expected
-    assert low < workshop.sample(operation(suite, metric=metric).unchanged, 20, 1) < high
+def test_a_sample_is_what_its_metric_says(suite, workshop, metric, command, low, high):
+    measuring = operation(suite, metric=metric, command=command)
+    assert low <= workshop.sample(measuring.unchanged, 20, 1) <= high
 
 
 def test_injected_work_is_done_and_a_rate_counts_the_nominal_work(suite, workshop, tmp_path):
@@ -283,37 +286,6 @@ def test_a_journal_resumes_and_drops_a_line_that_was_cut_short(suite, tmp_path):
     assert again.entries == [first, second]
     assert again.notes == [trial]
     assert asdict(first) == asdict(again.entries[0])
-
-
-def test_a_journal_of_another_suite_is_refused(tmp_path):
-    Journal.open(tmp_path / "journal.jsonl", {"suite": "a"}, BuildRun)
-    with pytest.raises(InputError, match=r"journal.jsonl: was begun with another suite"):
-        Journal.open(tmp_path / "journal.jsonl", {"suite": "b"}, BuildRun)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"passes": 0}, "suite.yaml: passes=0: Input should be greater than or equal to 1"),
-        ({"sedds": 1}, 'suite.yaml: sedds is unknown; did you mean "seed"?'),
-        (
-            {"operations": [SORT | {"comand": "x"}]},
-            'suite.yaml: operations.0.comand is unknown; did you mean "command"?',
-        ),
-        ({"operations": [True]}, "suite.yaml: operations.0=True: Input should be a valid dictionary"),
-        (
-            {"operations": [SORT | {"also": ["fast"]}]},
-            "suite.yaml operation \"sort\": also='fast': expected seed",
-        ),
-        ({"operations": [SORT] * 2}, 'suite.yaml operation "sort": stands twice'),
-    ],
-)
-def test_a_wrong_suite_is_told_in_one_line(tmp_path, change, message):
-    path = tmp_path / "suite.yaml"
-    path.write_text(yaml.safe_dump(SUITE | change))
-    with pytest.raises(InputError) as error:
-        suites.load(path)
-    assert str(error.value).startswith(f"{tmp_path}/{message}")
 
 
 @pytest.mark.parametrize("name", [name for name in WORKLOADS if name != "matrix"])

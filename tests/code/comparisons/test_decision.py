@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.comparisons.params import Decide
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 from features.comparisons.vectors import SEED_FEATURES
@@ -21,7 +20,7 @@ from tests.families import feature_table, small_family
 from training.comparisons.decision import read_changes, write_held
 from training.comparisons.evaluate import out_of_fold
 from training.comparisons.family import FeatureTable, parts
-from training.comparisons.stored import Card, TrainedModel
+from training.comparisons.stored import TrainedModel
 from training.comparisons.tune import Classified
 from training.estimators.catalogue import CATALOGUE, answering, pipeline
 from training.evaluation.thresholds import below_floor, decided
@@ -76,10 +75,6 @@ def test_without_a_floor_the_model_decides_everything(eager):
 def test_the_floor_itself_counts_as_reached_although_numbers_are_rounded():
     assert below_floor(np.array([(30.0 - 30.15) / 30.0, -0.0049, 0.1]), 0.005).tolist() == [False, True, True]
     assert decided(np.array([0.9, 0.9]), np.array([-0.1, 0.1]), 0.005).tolist() == [0.9, 0.0]
-
-
-def test_a_card_of_before_there_was_a_floor_has_the_default_one():
-    assert Card("m", (), 0.5, {}, {}, "", 0).floor == Decide().floor == 0.005
 
 
 def test_held_out_verdicts_know_the_floor(tmp_path):

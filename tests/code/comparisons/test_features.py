@@ -11,27 +11,16 @@ from data.comparisons.tables import ComparisonTables
 from features.comparisons import vectors as computed
 from features.comparisons.featurize import featurize, parted
 from features.comparisons.history import HISTORY, SIBLINGS
-from features.comparisons.vectors import (
-    EXTENDED_FEATURES,
-    FEATURES,
-    SEED_FEATURES,
-    columns,
-)
+from features.comparisons.summaries import over_configurations, overlap, spread, superiority
+from features.comparisons.vectors import EXTENDED_FEATURES, FEATURES, SEED_FEATURES, columns
 from tests.code.comparisons.sides_by_hand import sides_of, sides_of_summaries
+from tests.comparison_rows import compared, result
 
 # Seed 000, figure 6.1: min, q1, median, q3, max of bt_C_x with 4 and 8 threads, baseline and target.
 FIGURE_6_1 = [
     ((7406.4, 7409.2, 7456.5, 7479.3, 7507.0), (7404.8, 7503.0, 7522.2, 7537.8, 7597.5)),
     ((14325.9, 14330.8, 14469.1, 14517.2, 14740.1), (14233.7, 14494.5, 14521.6, 14536.5, 14619.3)),
 ]
-# (7522.2 - 7456.5) / 7456.5, (14521.6 - 14469.1) / 14469.1, and so on, by hand.
-BY_HAND = {
-    "medians": (65.7 / 7456.5, 52.5 / 14469.1),
-    "mins": (117.4 / 7522.2, 287.9 / 14521.6),
-    "maxes": (-75.3 / 7522.2, -97.7 / 14521.6),
-    "q1s": (19.2 / 7522.2, 27.1 / 14521.6),
-    "q3s": (-15.6 / 7522.2, -14.9 / 14521.6),
-}
 
 # A loaded machine is slow, which is no finding.
 settings.register_profile("brief", deadline=None, max_examples=25)
@@ -83,15 +72,6 @@ def test_the_components_stand_in_the_order_of_figure_6_5():
     assert FEATURES == SEED_FEATURES + EXTENDED_FEATURES
 
 
-def test_the_comparison_of_figure_6_1_gives_the_numbers_worked_by_hand():
-    vector = seed_vectors(sides_of_summaries([FIGURE_6_1])).iloc[0]
-    for name, (four, eight) in BY_HAND.items():
-        low, high = sorted([four, eight])
-        assert vector[f"{name}_min"] == pytest.approx(root(low), rel=1e-9)
-        assert vector[f"{name}_med"] == pytest.approx(root((low + high) / 2), rel=1e-9)
-        assert vector[f"{name}_max"] == pytest.approx(root(high), rel=1e-9)
-
-
 @given(st.lists(configurations, min_size=1, max_size=4))
 def test_every_comparison_gives_figure_6_5_to_the_last_digit(comparisons):
     expected = [figure_6_5(results) for results in comparisons]
@@ -116,14 +96,7 @@ def test_a_worse_target_makes_shift_superiority_and_ranks_negative(better, worse
     vector = vectors(sides_of([[(baseline, target)]], better)).iloc[0]
     assert vector["medians_med"] == pytest.approx(-math.sqrt(0.1))
     assert vector["superiority_min"] == 0
-    for name in (
-        "rank_z_med",
-        "welch_t_med",
-        "baseline_effect_min",
-        "lows_min",
-        "highs_min",
-        "overlap_min",
-    ):
+    for name in ("rank_z_med", "welch_t_med", "baseline_effect_min", "lows_min", "highs_min", "overlap_min"):
         assert vector[name] < 0, name
 
 
@@ -213,16 +186,9 @@ def test_a_zero_median_leaves_the_shift_unknown_instead_of_infinite():
 
 def test_the_training_table_holds_valid_labelled_comparisons_in_their_order():
     results = [
-        {"series_id": "s", "group": "g", "benchmark": "b", "operation": operation, "machine": "m",
-         "unit": "s", "better": "lower", "threads": 1, "version": str(order),
-         "order": order, "value": 1.0 + order + k}
-        for operation in ("x", "y", "z") for order in (0, 1) for k in (0, 1)
-    ]  # fmt: skip
-    comparisons = [
-        {"comparison_id": operation, "benchmark": "b", "operation": operation, "machine": "m",
-         "baseline_from": 0, "baseline_to": 0, "target_from": 1, "target_to": 1}
-        for operation in ("z", "x", "y")
-    ]  # fmt: skip
+        result(operation, order, 1.0 + order + k) for operation in "xyz" for order in (0, 1) for k in (0, 1)
+    ]
+    comparisons = [compared(operation, operation) for operation in "zxy"]
     valid = pd.DataFrame(
         {"comparison_id": ["x", "y", "z"], "valid": [True, False, True], "status": ["pass", "fail", "fail"]}
     )
@@ -235,13 +201,8 @@ def test_the_training_table_holds_valid_labelled_comparisons_in_their_order():
 
 
 def test_beside_it_lies_what_the_same_comparisons_are_without_earlier_versions():
-    results = [
-        {"series_id": "s", "group": "g", "benchmark": "b", "operation": "x", "machine": "m", "unit": "s",
-         "better": "lower", "threads": 1, "version": str(order), "order": order, "value": 1.0 + order % 3 + k}
-        for order in range(9) for k in (0, 1)
-    ]  # fmt: skip
-    ends = {"baseline_from": 7, "baseline_to": 7, "target_from": 8, "target_to": 8}
-    comparisons = [{"comparison_id": "c", "benchmark": "b", "operation": "x", "machine": "m"} | ends]
+    results = [result("x", order, 1.0 + order % 3 + k) for order in range(9) for k in (0, 1)]
+    comparisons = [compared("c", "x", (7, 7), (8, 8))]
     valid = pd.DataFrame({"comparison_id": ["c"], "valid": [True], "status": ["fail"]})
     found = featurize(ComparisonTables.of_rows(results, comparisons, []), valid)
     own, bare = found["features"].iloc[0], found["bare"].iloc[0]
@@ -256,9 +217,8 @@ def test_beside_it_lies_what_the_same_comparisons_are_without_earlier_versions()
 def test_what_is_computed_block_by_block_is_what_is_computed_at_once():
     draw = np.random.default_rng(5)
     results = [
-        {"series_id": f"{benchmark} {machine} {operation}", "group": "g", "benchmark": benchmark,
-         "operation": operation, "machine": machine, "unit": "s", "better": "lower", "threads": 1,
-         "version": str(order), "order": order, "value": value}
+        result(operation, order, value, series_id=f"{benchmark} {machine} {operation}", benchmark=benchmark,
+               machine=machine)
         for benchmark in ("a", "b", "c") for machine in ("m", "n") for operation in "stuvwxyz"
         for order in range(12) for value in 10 + draw.normal(0, 1, 4) + draw.normal(0, 0.5)
     ]  # fmt: skip
@@ -273,3 +233,52 @@ def test_what_is_computed_block_by_block_is_what_is_computed_at_once():
     assert whole["features"]["siblings_worse_max"].notna().all()
     for name, frame in whole.items():
         pd.testing.assert_frame_equal(some[name], frame, check_exact=True)
+
+
+five = st.lists(st.floats(-100, 100).map(lambda value: round(value, 3)), min_size=5, max_size=5).map(sorted)
+
+
+def rows(*values):
+    return np.array(values, np.float64)
+
+
+def test_superiority_of_two_uniform_sides_is_the_area_above_the_diagonal():
+    uniform = [0.0, 1.0, 2.0, 3.0, 4.0]
+    shifted = [2.0, 3.0, 4.0, 5.0, 6.0]
+    # P(Y > X) for X over [0, 4], Y over [2, 6]: all but the triangle of legs 2 in a square of side 4.
+    np.testing.assert_allclose(superiority(rows(uniform), rows(shifted)), 1 - 2 / 16)
+
+
+@given(five, five)
+@settings(deadline=None, max_examples=50)
+def test_superiority_of_turned_sides_adds_up_to_one(baseline, target):
+    there = superiority(rows(baseline), rows(target))[0]
+    back = superiority(rows(target), rows(baseline))[0]
+    assert there + back == pytest.approx(1, abs=1e-6)
+    assert -1e-9 <= there <= 1 + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [([4, 5, 6, 7, 8], 1.0), ([0, 1, 2, 3, 4], 0.0), ([-8, -7, -6, -5, -4], -0.5), ([2, 3, 4, 5, 6], 1 / 3)],
+)
+def test_overlap_is_how_far_the_target_reaches_up_into_the_baseline_s_range(target, expected):
+    assert overlap(rows([4, 5, 6, 7, 8]), rows(target))[0] == pytest.approx(expected)
+
+
+def test_spread_is_never_below_a_thousandth_of_the_median():
+    np.testing.assert_allclose(spread(rows([5, 5, 5, 5, 5], [0, 1, 2, 3.698, 5])), [0.005, 2.0])
+
+
+def test_configurations_are_reduced_per_comparison_and_gaps_left_out():
+    values = np.array([[5.0, 1.0, 3.0, 7.0, np.nan], [1.0, 2.0, np.nan, np.nan, np.nan]])
+    extent = over_configurations(values, np.array([0, 0, 0, 2, 3]), 4)
+    np.testing.assert_array_equal(extent.lowest, [[1, np.nan, 7, np.nan], [1, np.nan, np.nan, np.nan]])
+    np.testing.assert_array_equal(extent.middle, [[3, np.nan, 7, np.nan], [1.5, np.nan, np.nan, np.nan]])
+    np.testing.assert_array_equal(extent.highest, [[5, np.nan, 7, np.nan], [2, np.nan, np.nan, np.nan]])
+
+
+def test_more_configurations_than_the_network_takes_are_sorted():
+    values = np.array([[9.0, 3.0, 7.0, 1.0, 8.0, 2.0, 6.0, 4.0, 5.0, 10.0]])
+    extent = over_configurations(values, np.zeros(10, np.int64), 1)
+    assert [extent.lowest[0, 0], extent.middle[0, 0], extent.highest[0, 0]] == [1, 5.5, 10]

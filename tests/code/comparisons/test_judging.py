@@ -15,31 +15,22 @@ from serving.comparisons.judge import judge
 from serving.comparisons.xml.report import as_xml
 from serving.models import ModelRef, Served
 from serving.reports.verdict_lines import Lines, VerdictLine, as_junit, as_markdown, as_plain
+from tests.comparison_rows import compared, result
 from training.comparisons.stored import Card, ReadyModel, TrainedModel
 
 FIVE = ("min", "q1", "median", "q3", "max")
 
 
 def rows(operation, values, order=0, stat=None, threads=1):
+    common = {"benchmark": "b & <c>", "unit": "1/s", "better": "higher", "threads": threads}
     return [
-        {
-            "series_id": operation, "group": "g", "benchmark": "b & <c>", "operation": operation,
-            "machine": "m", "unit": "1/s", "better": "higher", "threads": threads, "version": str(order),
-            "order": order, "value": value, "stat": given,
-        }
+        result(operation, order, value, stat=given, **common)
         for value, given in zip(values, stat or [None] * len(values), strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def asked(operation):
-    orders = {"baseline_from": 0, "baseline_to": 0, "target_from": 1, "target_to": 1}
-    named = {
-        "comparison_id": f"id-{operation}",
-        "benchmark": "b & <c>",
-        "operation": operation,
-        "machine": "m",
-    }
-    return named | orders
+    return compared(f"id-{operation}", operation, benchmark="b & <c>")
 
 
 @pytest.fixture

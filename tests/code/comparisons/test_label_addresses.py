@@ -4,8 +4,6 @@ import base64
 import json
 import logging
 
-import anyio
-import httpx
 import pytest
 
 from data.errors import InputError
@@ -13,6 +11,7 @@ from serving.comparisons.labels.endpoints import begun
 from serving.http.api import create_app
 from serving.http.authentication import add, read
 from serving.http.settings import ServerSettings
+from tests.asking import ask
 
 ODD = ["a/b c", "<script>alert(1)</script>", "ü😀", "x" * 1000, "..%2f..", "a;b?c#d"]
 
@@ -39,12 +38,7 @@ class Labels:
         self.numbers = iter(range(1000))
 
     def ask(self, method, path, **further):
-        async def asked():
-            transport = httpx.ASGITransport(self.app)
-            async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8000") as client:
-                return await client.request(method, path, **further)
-
-        return anyio.run(asked)
+        return ask(self.app, (method, path, further), base="http://localhost:8000")[0]
 
     def put(self, comparison_id="a", headers=(), **content):
         body = {"status": "fail", "key": f"k{next(self.numbers)}", **content}

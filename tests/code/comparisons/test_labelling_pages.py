@@ -4,8 +4,6 @@ import base64
 import re
 import threading
 
-import anyio
-import httpx
 import numpy as np
 import pandas as pd
 import pytest
@@ -27,27 +25,16 @@ from serving.http.api import create_app
 from serving.http.authentication import add
 from serving.http.settings import ServerSettings
 from serving.models import ModelRef, Served
+from tests.asking import ask
+from tests.comparison_rows import compared, result
 from training.comparisons.stored import Card, ReadyModel, TrainedModel
 
 HTML = {"accept": "text/html"}
 
 
-def results(operation, order, values, threads=1, better="higher", version=None, machine="m"):
-    about = {"series_id": f"{operation}/{threads}", "group": "g", "benchmark": "b", "operation": operation,
-             "machine": machine, "unit": "s", "better": better, "threads": threads,
-             "version": f"v{order}" if version is None else version, "order": order}  # fmt: skip
-    return [about | {"value": value} for value in values]
-
-
-def pair(name, operation, baseline, target, machine="m"):
-    spans = zip(("baseline_from", "baseline_to", "target_from", "target_to"), baseline + target, strict=True)
-    return {
-        "comparison_id": name,
-        "benchmark": "b",
-        "operation": operation,
-        "machine": machine,
-        **dict(spans),
-    }
+def results(operation, order, values, threads=1, better="higher"):
+    about = {"series_id": f"{operation}/{threads}", "threads": threads, "better": better}
+    return [result(operation, order, value, version=f"v{order}", **about) for value in values]
 
 
 def small():
@@ -60,9 +47,9 @@ def small():
         *results("slow", 1, (19.0, 19.0, 19.0), 4, better="lower"),
     ]
     comparisons = [
-        pair("a/1", "steady", (0, 0), (1, 1)),
-        pair("a/2", "slow", (0, 0), (1, 1)),
-        pair("a/3", "steady", (0, 1), (2, 2)),
+        compared("a/1", "steady"),
+        compared("a/2", "slow"),
+        compared("a/3", "steady", (0, 1), (2, 2)),
     ]
     return ComparisonTables.of_rows(rows, comparisons, [{"comparison_id": "a/1", "status": "pass"}])
 
@@ -76,7 +63,7 @@ def drifting(operations=9, versions=90):
             level *= 0.9 if order % 7 == 3 and random.random() < 0.7 else 1.0
             rows += results(f"o{place}", order, level * random.normal(1, 0.005, 3))
         comparisons += [
-            pair(f"o{place}/{at}", f"o{place}", (at - 4, at - 1), (at, at + 2))
+            compared(f"o{place}/{at}", f"o{place}", (at - 4, at - 1), (at, at + 2))
             for at in range(6, versions - 3, 8)
         ]
     return ComparisonTables.of_rows(rows, comparisons, None)
@@ -155,12 +142,7 @@ class Server:
         self.app = create_app({} if model is None else {"model": model}, ServerSettings(options, **settings))
 
     def get(self, path, headers=HTML):
-        async def ask():
-            transport = httpx.ASGITransport(self.app)
-            async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8000") as client:
-                return await client.get(path, headers=headers)
-
-        return anyio.run(ask)
+        return ask(self.app, ("GET", path, {"headers": headers}), base="http://localhost:8000")[0]
 
     def read(self):
         """Wait until the source is read."""

@@ -46,8 +46,7 @@ def test_each_set_has_all_of_the_one_before_and_is_known_by_its_features():
 
 
 @pytest.mark.parametrize(
-    ("features", "name"),
-    [("seed", "mine"), ("extended", "mine"), ("retrospective", "mine-retrospective")],
+    ("features", "name"), [("seed", "mine"), ("extended", "mine"), ("retrospective", "mine-retrospective")]
 )
 def test_who_looks_past_the_target_is_registered_under_a_name_of_its_own(features, name):
     given = {"ingest": {"path": "x"}, "tune": {"models": ()}, "evaluate": {}, "promote": {"name": "mine"}}

@@ -221,3 +221,12 @@ def test_where_there_is_no_project_most_votes_count_and_a_wrong_knob_is_told(tmp
     )
     with pytest.raises(InputError, match=r"params.yaml: comparisons.validate.consensus=.most.: "):
         rule_under()
+
+
+@pytest.mark.parametrize(
+    ("statuses", "expected"),
+    [(["pass"], "pass"), (["fail", "pass", "fail"], "fail"), (["pass", "fail"], None)],
+)
+def test_of_labels_without_a_name_most_count(statuses, expected):
+    status = consensus(labelled(*(("a", status) for status in statuses)), "majority")["a"]
+    assert status == expected if expected else pd.isna(status)

@@ -28,6 +28,7 @@ from serving.comparisons.body import answer_json, answer_xml, judged_json
 from serving.comparisons.judge import judge
 from serving.comparisons.xml.report import as_xml, written
 from serving.models import ModelRef, Served
+from tests.comparison_rows import compared, result
 from training.comparisons.stored import Card, ReadyModel, TrainedModel
 
 FEATURES = columns("retrospective")
@@ -144,29 +145,20 @@ def run_tables(draw):
     falls = rng.integers(5, n_versions, operations) if draw(st.booleans()) else np.full(operations, 6)
     better = draw(st.sampled_from(["lower", "higher"]))
     rows = [
-        {
-            "series_id": f"o{operation}/{threads}", "group": "g", "benchmark": "b",
-            "operation": f"o{operation}", "machine": "m", "unit": "s", "better": better,
-            "threads": threads, "version": f"v{order}", "order": order, "value": float(value),
-        }
+        result(f"o{operation}", order, float(value), series_id=f"o{operation}/{threads}", better=better,
+               threads=threads, version=f"v{order}")
         for operation in range(operations)
         for threads in (1, 4)
         for order in range(n_versions)
         for value in rng.normal(1.1 if order >= falls[operation] else 1.0, 0.01, 3)
     ]  # fmt: skip
-    compared = []
+    asked = []
     for number in range(draw(st.integers(1, 12))):
         cut = int(rng.integers(1, n_versions))
-        ends = sorted(rng.integers(cut, n_versions, 2).tolist())
-        compared.append(
-            {
-                "comparison_id": f"c{number}", "benchmark": "b", "machine": "m",
-                "operation": f"o{rng.integers(operations)}",
-                "baseline_from": max(cut - int(rng.integers(1, 4)), 0), "baseline_to": cut - 1,
-                "target_from": cut, "target_to": ends[0], "later_to": ends[1],
-            }
-        )  # fmt: skip
-    return ComparisonTables.of_rows(rows, compared, [])
+        last, later = sorted(rng.integers(cut, n_versions, 2).tolist())
+        operation, first = f"o{rng.integers(operations)}", max(cut - int(rng.integers(1, 4)), 0)
+        asked.append(compared(f"c{number}", operation, (first, cut - 1), (cut, last), later_to=later))
+    return ComparisonTables.of_rows(rows, asked, [])
 
 
 def request_of(tables):

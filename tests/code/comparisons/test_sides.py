@@ -2,23 +2,17 @@ import numpy as np
 import pytest
 
 from data.comparisons.sides import Sides
-from data.comparisons.tables import ComparisonTables
+from data.comparisons.tables import FIVE_NUMBERS, ComparisonTables
+from tests import comparison_rows
 
 
 def result(operation, threads, order, value, stat=None, better="higher"):
-    return {
-        "series_id": f"{operation}/{threads}", "group": "g", "benchmark": "b", "operation": operation,
-        "machine": "m", "unit": "ops/s", "better": better, "threads": threads, "version": str(order),
-        "order": order, "value": value, "stat": stat,
-    }  # fmt: skip
+    series = {"series_id": f"{operation}/{threads}", "threads": threads}
+    return comparison_rows.result(operation, order, value, **series, better=better, stat=stat)
 
 
 def comparison(operation, baseline, target):
-    return {
-        "comparison_id": f"{operation}-{baseline}-{target}", "benchmark": "b", "operation": operation,
-        "machine": "m", "baseline_from": baseline[0], "baseline_to": baseline[1],
-        "target_from": target[0], "target_to": target[1],
-    }  # fmt: skip
+    return comparison_rows.compared(f"{operation}-{baseline}-{target}", operation, baseline, target)
 
 
 def samples(side, row):
@@ -30,12 +24,9 @@ def tables():
     results = [result("x", 1, order, 10.0 * order + k) for order in range(5) for k in range(2)]
     results += [result("x", 2, 3, 7.0), result("x", 2, 4, 8.0)]
     results += [
-        result("y", 4, 0, v, s, "lower")
-        for s, v in zip(("min", "q1", "median", "q3", "max"), range(1, 6), strict=True)
-    ]
-    results += [
-        result("y", 4, 1, v, s, "lower")
-        for s, v in zip(("min", "q1", "median", "q3", "max"), range(2, 7), strict=True)
+        result("y", 4, order, 1 + order + place, name, "lower")
+        for order in (0, 1)
+        for place, name in enumerate(FIVE_NUMBERS)
     ]
     comparisons = [
         comparison("y", (0, 0), (1, 1)),

@@ -6,9 +6,9 @@ from data.comparisons.tables import ComparisonTables
 from data.comparisons.timelines.selection import MeasuredOperation, MeasuredVersions
 from features.comparisons.lasting_changes import Shift
 from serving.comparisons.timelines.judged import Course, SaidOfVersion, Stretch, VersionSides, judged_versions
+from tests.comparison_rows import compared, result
 
 PASS, UNSURE, FAIL = 1, 2, 3
-COMMON = {"group": "g", "benchmark": "b", "operation": "o", "machine": "m", "unit": "s", "better": "lower"}
 
 
 def of(counts, threads=(1, 2)):
@@ -72,18 +72,13 @@ def test_sides_are_those_that_tables_of_the_same_samples_have():
     measured = of([3, 4, 3, 5])
     found = [one for one in asks(measured) if not one.beside_baseline]
     rows = [
-        COMMON
-        | {"series_id": f"{threads}", "threads": threads, "version": None, "order": order, "value": value}
+        result(order=order, value=value, series_id=f"{threads}", threads=threads, version=None)
         for row, threads in enumerate((1, 2))
         for order in range(4)
         for value in measured.values[measured.edges[row, order] : measured.edges[row, order + 1]]
     ]
-    compared = [
-        COMMON | {"comparison_id": f"{at}", "baseline_from": at - 1, "baseline_to": at - 1, "target_from": at,
-                  "target_to": at}
-        for at in (1, 2, 3)
-    ]  # fmt: skip
-    wanted = Sides.of(ComparisonTables.of_rows(rows, compared))
+    asked = [compared(f"{at}", "o", (at - 1, at - 1), (at, at)) for at in (1, 2, 3)]
+    wanted = Sides.of(ComparisonTables.of_rows(rows, asked))
     sides = VersionSides.of(measured).sides(found)
     for name in ("comparison", "threads", "sign", "baseline_five", "target_five"):
         assert getattr(sides, name) == pytest.approx(getattr(wanted, name))

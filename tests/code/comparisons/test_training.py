@@ -8,6 +8,7 @@ import pytest
 from data.comparisons.params import Evaluate
 from data.errors import InputError
 from tests.families import feature_table, interrupted, params, small_family
+from training.comparisons.evaluate import Said, steadiest
 from training.comparisons.family import Examples, FeatureTable, grouped, parts
 from training.comparisons.stored import Card, TrainedModel
 from training.comparisons.tune import SearchTask, log_of, search, tasks_of
@@ -281,3 +282,37 @@ def test_trials_under_another_floor_are_not_taken_for_those_of_this_one(examples
     raised = replace(task, examples=replace(examples, below=np.arange(len(examples.y)) % 3 == 0))
     logs = [log_of(tmp_path, "digest", ("a",), one) for one in (task, replace(task), raised)]
     assert logs[0] == logs[1] != logs[2]
+
+
+def test_the_threshold_does_not_depend_on_how_common_passes_are():
+    generator = np.random.default_rng(3)
+    fails, passes = generator.beta(6, 2, 200), generator.beta(2, 6, 200)
+    few = best_cut(np.r_[np.ones(200, int), np.zeros(200, int)], np.r_[fails, passes])
+    many = best_cut(np.r_[np.ones(200, int), np.zeros(2000, int)], np.r_[fails, np.tile(passes, 10)])
+    assert many.threshold == pytest.approx(few.threshold)
+
+
+GROUPS = np.array([f"o{number // 10}" for number in range(400)])
+FAILED = np.arange(400) % 5 == 0
+
+
+def said(*wrong):
+    fails = FAILED.copy()
+    fails[[*wrong]] ^= True
+    return Said(np.where(fails, 0.9, 0.1), fails)
+
+
+def test_of_models_that_cannot_be_told_apart_the_steadiest_is_taken():
+    models = {"nimble": said(7), "steady": said(7, 13)}
+    assert steadiest(FAILED, models, GROUPS, ["steady", "nimble"], 0) == "steady"
+    assert steadiest(FAILED, models, GROUPS, ["nimble", "steady"], 0) == "nimble"
+
+
+def test_a_model_that_is_surely_worse_is_not_taken_however_steady():
+    models = {"nimble": said(7), "steady": said(*range(0, 400, 15))}
+    assert steadiest(FAILED, models, GROUPS, ["steady", "nimble"], 0) == "nimble"
+
+
+def test_a_model_that_the_order_lacks_comes_last():
+    models = {"new": said(7), "steady": said(7)}
+    assert steadiest(FAILED, models, GROUPS, ["steady"], 0) == "steady"

@@ -2,23 +2,18 @@ import numpy as np
 import pytest
 
 from data.comparisons.sides import Sides
+from data.comparisons.stages import validate
 from data.comparisons.tables import FIVE_NUMBERS, ComparisonTables
 from data.comparisons.validity import check, reasons, unusable
+from tests import comparison_rows
 
 
 def result(threads, order, value, stat=None):
-    return {
-        "series_id": "x", "group": "g", "benchmark": "b", "operation": "x", "machine": "m", "unit": "s",
-        "better": "lower", "threads": threads, "version": str(order), "order": order, "value": value,
-        "stat": stat,
-    }  # fmt: skip
+    return comparison_rows.result("x", order, value, threads=threads, stat=stat)
 
 
 def comparison(name="c", source=None, target=1):
-    return {
-        "comparison_id": name, "benchmark": "b", "operation": "x", "machine": "m", "baseline_from": 0,
-        "baseline_to": 0, "target_from": target, "target_to": target, "source": source,
-    }  # fmt: skip
+    return comparison_rows.compared(name, "x", target=(target, target), source=source)
 
 
 def tables(results, comparisons=None):
@@ -50,10 +45,7 @@ GOOD = samples(1, [1.0, 2.0], [3.0, 4.0])
         (samples(1, [np.nan], [np.nan]), "threads 1: the baseline holds a value that is not finite"),
         (GOOD + samples(4, [1.0], [3.0, 4.0]), "threads 4: the baseline has one repetition only"),
         (samples(4, [1.0, 2.0], [3.0]), "threads 4: the target has one repetition only"),
-        (
-            samples(4, [0.0, 0.0], [3.0, 4.0]),
-            "threads 4: the baseline holds a value that is not above 0: 0",
-        ),
+        (samples(4, [0.0, 0.0], [3.0, 4.0]), "threads 4: the baseline holds a value that is not above 0: 0"),
         (
             GOOD + samples(4, [1.0, 1.0], [5.0, -1.5, 5.0, -0.5]),
             "threads 4: the target holds a value that is not above 0: -1.5",
@@ -133,3 +125,10 @@ def test_errors_name_the_place_that_the_comparison_came_from():
         'r.xml:7 operation "x": the target has no measurement',
         'comparison "b": the target has no measurement',
     ]
+
+
+def test_comparisons_without_any_label_are_valid_and_have_no_status():
+    valid = validate(tables(GOOD)).comparisons
+    assert valid["valid"].tolist() == [True]
+    assert valid["status"].isna().tolist() == [True]
+    assert valid["status"].dtype == "str"

@@ -5,10 +5,8 @@ import pytest
 from data.comparisons import formats
 from data.comparisons.formats.comparison_xml import read, tables_of, with_status
 from data.comparisons.sides import Sides
-from data.comparisons.tables import RESULT_DTYPES
 from data.errors import InputError
 from data.tables.problems import Problems
-from data.tables.specs import typed
 from data.tables.xml_stream import CHUNK, Document
 
 FIGURES = Path(__file__).parents[2] / "data/comparisons/figures"
@@ -35,20 +33,16 @@ def earlier(attributes):
     )
 
 
-def test_figure_6_1_gives_the_five_numbers_of_both_sides():
+def test_figure_6_1_gives_summaries_label_uuids_and_line():
     reading = formats.read("comparison-xml", [FIGURES / "figure_6_1.xml"])
     sides = Sides.of(reading.tables)
     assert sides.threads.tolist() == [4, 8]
-    assert sides.baseline_five[0].tolist() == [7406.4, 7409.2, 7456.5, 7479.3, 7507.0]
     assert sides.target_five[1].tolist() == [14233.7, 14494.5, 14521.6, 14536.5, 14619.3]
     assert sides.sign.tolist() == [1, 1]
     assert reading.tables.labels[["comparison_id", "status"]].to_numpy().tolist() == [
         ["figure_6_1/NASParallel/bt_C_x", "pass"]
     ]
-
-
-def test_figure_6_1_keeps_mean_stdev_uuids_and_the_line():
-    tables = formats.read("comparison-xml", [FIGURES / "figure_6_1.xml"]).tables
+    tables = reading.tables
     first = tables.results[(tables.results["threads"] == 4) & (tables.results["order"] == 0)]
     assert dict(zip(first["stat"], first["value"], strict=True)) == {
         "min": 7406.4, "q1": 7409.2, "median": 7456.5, "q3": 7479.3, "max": 7507.0,
@@ -57,19 +51,6 @@ def test_figure_6_1_keeps_mean_stdev_uuids_and_the_line():
     row = tables.comparisons.iloc[0]
     assert row[["base_uuid", "report_uuid", "target_uuid"]].tolist() == ["...", "...", "..."]
     assert row["source"] == f'{FIGURES / "figure_6_1.xml"}:2 operation "bt_C_x"'
-
-
-def test_results_have_the_types_of_the_contract():
-    results = tables_of(report(comparison()).encode()).results
-    assert results.dtypes.equals(typed(results, RESULT_DTYPES).dtypes)
-    assert list(results.columns) == list(RESULT_DTYPES)
-
-
-def test_no_comparison_gives_empty_tables_of_the_same_types():
-    parts = list(read([], Problems()))
-    assert len(parts) == 1
-    assert parts[0].results.empty
-    assert parts[0].results.dtypes.equals(tables_of(report(comparison()).encode()).results.dtypes)
 
 
 def test_an_empty_or_missing_status_is_no_label():
@@ -150,18 +131,9 @@ def test_two_reports_on_one_machine_never_mix():
     assert len(Sides.of(tables).comparison) == 2
 
 
-def test_an_attribute_says_that_lower_is_better():
-    tables = tables_of(report(comparison(better="lower"), comparison("lu")).encode())
-    assert Sides.of(tables).sign.tolist() == [-1, 1]
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            report(comparison(content=RESULT.replace('"4"', '"four"', 1))),
-            'r.xml:2 operation "bt": threads_no="four" is not a whole number',
-        ),
         (
             report(comparison(content='<result threads_no="0"/>')),
             'r.xml:2 operation "bt": threads_no="0" is not between 1 and 999999',
@@ -179,31 +151,12 @@ def test_an_attribute_says_that_lower_is_better():
             'r.xml:2 operation "x": <comparison_result> lacks the attribute benchmark_name',
         ),
         (
-            report(comparison(content=RESULT.replace('median="3" ', "", 1))),
-            'r.xml:2 operation "bt" base_result: <base_result> lacks the attribute median',
-        ),
-        (
             report(comparison(content=RESULT.replace('"3"', '"3,1"', 1))),
             'r.xml:2 operation "bt" base_result: median="3,1" is not a number',
         ),
         (
-            report(comparison(content=RESULT.replace('"3"', '"NaN"', 1))),
-            'r.xml:2 operation "bt" base_result: median="NaN" is not a finite number',
-        ),
-        (
             report(comparison(content=f'<result threads_no="1">{BASE}\n<target_result max="inf"/></result>')),
             'r.xml:3 operation "bt" target_result: <target_result> lacks the attribute min',
-        ),
-        (
-            report(comparison(content=RESULT.replace('"5"', '"-inf"', 1))),
-            'r.xml:2 operation "bt" base_result: max="-inf" is not a finite number',
-        ),
-        (
-            report(comparison(status="passed")),
-            (
-                'r.xml:2 operation "bt": result_status="passed" is unknown; '
-                'expected "pass" or "fail" or "unsure" or "invalid"'
-            ),
         ),
         (
             report(comparison(better="bigger")),
@@ -218,17 +171,10 @@ def test_an_attribute_says_that_lower_is_better():
             'r.xml:2 operation "bt": threads_no="4" has a second <base_result>',
         ),
         (earlier('values="1"'), 'r.xml:2 operation "bt": <samples> lacks the attribute order'),
-        (
-            earlier('order="1.5" values="1"'),
-            'r.xml:2 operation "bt": order="1.5" is not a whole number',
-        ),
+        (earlier('order="1.5" values="1"'), 'r.xml:2 operation "bt": order="1.5" is not a whole number'),
         (
             earlier('order="1" values="1 1e400"'),
             'r.xml:2 operation "bt": values="1e400" is not a finite number',
-        ),
-        (
-            report(comparison(), comparison()),
-            'r.xml:3 operation "bt": <comparison_result> stands twice in the report "r"',
         ),
         (
             report(comparison(content=RESULT + RESULT)),
@@ -238,65 +184,19 @@ def test_an_attribute_says_that_lower_is_better():
             report(comparison(content=BASE)),
             'r.xml:2 operation "bt": <base_result> stands outside of <result>',
         ),
-        ("<html/>", "r.xml: <html> holds no <comparison_result>"),
-        ("", "r.xml: is empty; expected XML"),
-        (" \n", "r.xml: is empty; expected XML"),
-        ("\x7fELF\0\0", "r.xml: is a binary file; expected XML"),
         ("hello", "r.xml:1: is not well-formed XML (syntax error)"),
-        (
-            "<a>\n<b>\n</a>",
-            "r.xml:3: is not well-formed XML (mismatched tag: <b> of line 2 is open)",
-        ),
-        (
-            '<!DOCTYPE a [<!ENTITY b "cc"><!ENTITY d "&b;&b;">]>\n<a>&d;</a>',
-            "r.xml:1: declares a document type; entities are not read",
-        ),
+        ("<a>\n<b>\n</a>", "r.xml:3: is not well-formed XML (mismatched tag: <b> of line 2 is open)"),
         (
             '<?xml version="1.0"?>\n<!DOCTYPE a SYSTEM "http://example.org/a.dtd">\n<a/>',
             "r.xml:2: declares a document type; entities are not read",
         ),
         ("<a>&b;</a>", "r.xml:1: is not well-formed XML (undefined entity)"),
-        ("<a>" * 200, "r.xml:1: is nested more than 100 elements deep"),
     ],
 )
 def test_bad_input_is_told_in_one_line(text, message):
     with pytest.raises(InputError) as caught:
         tables_of(text.encode(), "r.xml")
     assert str(caught.value) == message
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (
-            f'<result threads_no="4">{BASE}</result><result threads_no="8">{TARGET}</result>',
-            "threads 8: the baseline has no measurement; threads 4: the target has no measurement",
-        ),
-        (RESULT.replace('"3"', '"0"', 1), "threads 4: the baseline holds a value that is not above 0: 0"),
-        ("", "has no measurement"),
-    ],
-)
-def test_what_cannot_be_judged_is_told_with_its_place(tmp_path, content, message):
-    path = tmp_path / "r.xml"
-    path.write_text(report(comparison("lu"), comparison(content=content)))
-    with pytest.raises(InputError) as caught:
-        formats.read("comparison-xml", [path])
-    assert str(caught.value) == f'{path}:3 operation "bt": {message}'
-    reading = formats.read("comparison-xml", [path], keep_going=True)
-    assert [error.problem for error in reading.skipped] == [message]
-    assert len(reading.tables.comparisons) == 2
-
-
-def test_keep_going_skips_the_broken_comparison_alone(tmp_path):
-    path = tmp_path / "r.xml"
-    broken = comparison("lu", RESULT.replace('"3"', '"x"', 1))
-    path.write_text(report(comparison(), broken, comparison("ep")))
-    reading = formats.read("comparison-xml", [path], keep_going=True)
-    assert reading.tables.comparisons["operation"].tolist() == ["bt", "ep"]
-    assert [str(error) for error in reading.skipped] == [
-        f'{path}:3 operation "lu" base_result: median="x" is not a number'
-    ]
-    assert set(reading.tables.results["operation"]) == {"bt", "ep"}
 
 
 def test_keep_going_skips_the_broken_file_of_a_directory(tmp_path):
@@ -344,19 +244,13 @@ def test_a_comparison_that_stands_twice_becomes_invalid():
     assert filled == report(comparison(status="pass"), comparison(status="invalid"))
 
 
-@pytest.mark.parametrize("shift", range(0, 400, 7))
+@pytest.mark.parametrize("shift", range(0, 400, 31))
 def test_tags_across_the_border_of_what_is_read_at_once_are_filled_in(tmp_path, shift):
     path = tmp_path / "r.xml"
     blank = " " * (CHUNK - 400 + shift)
     path.write_text(report(blank, *(comparison(f"o{number}") for number in range(3))))
     filled = with_status(path, {f"r/NAS/o{number}": "fail" for number in range(3)}).decode()
     assert filled == report(blank, *(comparison(f"o{number}", status="fail") for number in range(3)))
-
-
-def test_filled_in_verdicts_are_read_as_labels():
-    text = report(comparison(), comparison("lu"))
-    filled = with_status(text.encode(), {"r/NAS/bt": "fail", "r/NAS/lu": "pass"})
-    assert tables_of(filled).labels["status"].tolist() == ["fail", "pass"]
 
 
 def test_utf_16_is_read_but_not_written():

@@ -5,18 +5,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
 from data.corun import run
 from data.corun import run as corun_suite
-from data.corun.collect import MeasuredCorun, PlannedCorun, measure, plan, tables
+from data.corun.collect import MeasuredCorun, PlannedCorun, plan, tables
 from data.corun.run import CorunSuite, TaskRun, intervals
 from data.corun.tables import SAMPLE_DTYPES
 from data.errors import InputError
 from data.measure import perf_stat as perf_intervals
 from data.measure.kernel_counts import ProcessTree, descendants
-from data.measure.session import Journal, Session
-from tests.seen import Seen
 
 SHIPPED = Path(__file__).parents[3] / "data/suites/corun.yaml"
 NAMES = ("sort", "json", "regex")
@@ -80,39 +77,6 @@ def test_solo_runs_lie_all_over_the_measurement_and_what_is_repeated_lies_apart(
         between = everything[min(places) : max(places)]
         assert len(places) == 2
         assert any(planned in solo for planned in between)
-
-
-def test_only_what_the_journal_lacks_is_measured_and_kept_at_once(suite, tmp_path):
-    begun, ran = suite.model_dump(mode="json"), []
-
-    def run(planned):
-        if len(ran) == 4:
-            raise KeyboardInterrupt
-        ran.append(planned)
-        return list(measured(planned).runs), 0.0
-
-    path, seen = tmp_path / "journal.jsonl", Seen()
-    with Session(Journal.open(path, begun, MeasuredCorun), seen, "measurements") as session:
-        measure(session, suite, run)
-    assert not session.finished
-    again = Journal.open(path, begun, MeasuredCorun)
-    assert [entry.planned for entry in again.entries] == ran == plan(suite)[:4]
-    assert again.entries[0].runs == measured(ran[0]).runs
-    measure(Session(again, seen, "measurements"), suite, lambda planned: (list(measured(planned).runs), 0.0))
-    assert [entry.planned for entry in Journal.open(path, begun, MeasuredCorun).entries] == plan(suite)
-    assert seen.lines[-1] == (17, 17, "done")
-    with pytest.raises(InputError, match="was begun with another suite"):
-        Journal.open(path, begun | {"seed": 4}, MeasuredCorun)
-
-
-def test_a_disturbed_measurement_is_made_again_and_the_quietest_kept(suite, tmp_path, monkeypatch):
-    monkeypatch.setattr("data.measure.session.PATIENCE", 0)
-    shares = iter([0.5, 0.2, 0.4, *[0.0] * 99])
-    journal, seen = Journal.open(tmp_path / "journal.jsonl", {}, MeasuredCorun), Seen()
-    session = Session(journal, seen, "measurements", suite.foreign, suite.attempts)
-    measure(session, suite, lambda planned: (list(measured(planned).runs), next(shares)))
-    assert [entry.foreign for entry in journal.entries] == [0.2] + [0.0] * 16
-    assert [line[2] for line in seen.lines].count("waiting: others use 50% of the machine") == 1
 
 
 def test_both_directions_become_rows_and_both_of_two_equal_tasks():
@@ -179,6 +143,10 @@ def test_what_perf_prints_becomes_one_row_per_interval(tmp_path):
         ),
         (f"{'9' * 400}.5,1,,faults,1,100.00,,\n", f":1: t_seconds={'9' * 40} must be 0 or more"),
         (PERF + PERF, ':9: counts "task-clock" twice in one interval'),
+        ('{"interval": 0.2}\n', ':1: \'{"interval": 0.2}\': expected {"interval", "counter-value"'),
+        ("t,instructions\n0.2,1\n0.4\n", ":3: has 1 cells; expected 2 as in the header"),
+        ("t,instructions\n0.2,-1\n", ":2: instructions=-1 must be 0 or more"),
+        ("t\n0.2\n", ":1: 't': expected the output of perf stat"),
     ],
 )
 def test_what_perf_never_prints_is_told_in_one_line(tmp_path, text, message):
@@ -216,32 +184,3 @@ def test_the_kernel_counts_a_program_with_all_it_started():
     assert after["system-ctxt"] > before["system-ctxt"]
     assert all(after[name] >= before[name] for name in before)
     assert tree.resident_mebibytes > 1
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"together": 1}, "suite.yaml: together=1: Input should be greater than or equal to 2"),
-        ({"solos": 3}, 'suite.yaml: solos is unknown; did you mean "solo"?'),
-        (
-            {"tasks": [{"name": "x", "group": "cpu", "comand": ["true"]}]},
-            'suite.yaml: tasks.0.comand is unknown; did you mean "command"?',
-        ),
-        ({"events": []}, "suite.yaml: events=[]: Tuple should have at least 1 item"),
-        ({"tasks": [SUITE["tasks"][0]] * 2}, 'suite.yaml task "sort": stands twice'),
-        (
-            {"tasks": [{"name": "x", "group": "cpu"}]},
-            'suite.yaml task "x": names a stressor, a workload or a command, one of them',
-        ),
-        (
-            {"tasks": [{"name": "a+b", "group": "cpu", "command": ["true"]}]},
-            'suite.yaml task "a+b": must be without "+", which joins names',
-        ),
-    ],
-)
-def test_a_wrong_suite_is_told_in_one_line(tmp_path, change, message):
-    path = tmp_path / "suite.yaml"
-    path.write_text(yaml.safe_dump(SUITE | change))
-    with pytest.raises(InputError) as error:
-        corun_suite.load(path)
-    assert str(error.value).startswith(f"{tmp_path}/{message}")

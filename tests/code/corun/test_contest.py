@@ -56,9 +56,7 @@ def store(tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
 
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as AnyType"),
-]
+pytestmark = [pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as AnyType")]
 
 
 def test_only_a_worse_model_of_impact_is_challenger_under_the_name_in_params(tmp_path, store):

@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 
 from data.corun.synonyms import EventName, canonical, unknown
-from data.errors import InputError
 from data.measure.perf_stat import TIME, parsed
 
 SEPARATED = "0.2,7,,instructions:u,1,100.00,,\n0.2,<not counted>,,cs,0,0.00,,\n0.4,8,,instructions:u,1,1,,\n"
@@ -24,21 +23,6 @@ def test_all_forms_say_the_same(text):
     found = parsed(text, "f").set_index(TIME)
     assert found["instructions:u"].to_dict() == {0.2: 7.0, 0.4: 8.0}
     assert found["cs"].isna().all()
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ('{"interval": 0.2}\n', 'f:1: \'{"interval": 0.2}\': expected {"interval", "counter-value"'),
-        ("t,instructions\n0.2,1\n0.4\n", "f:3: has 1 cells; expected 2 as in the header"),
-        ("t,instructions\n0.2,-1\n", "f:2: instructions=-1 must be 0 or more"),
-        ("t\n0.2\n", "f:1: 't': expected the output of perf stat"),
-    ],
-)
-def test_what_has_no_such_form_is_told_in_one_line(text, told):
-    with pytest.raises(InputError) as error:
-        parsed(text, "f")
-    assert str(error.value).startswith(told)
 
 
 @pytest.mark.parametrize(

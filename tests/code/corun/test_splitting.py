@@ -26,8 +26,7 @@ class Made:
         traits = generator.normal(size=(len(TASKS), 2))
         both = list(product(range(len(TASKS)), repeat=2))
         self.named = Named(
-            np.array([f"{TASKS[one]}{BESIDE}{TASKS[other]}" for one, other in both]),
-            np.full(len(both), "m"),
+            np.array([f"{TASKS[one]}{BESIDE}{TASKS[other]}" for one, other in both]), np.full(len(both), "m")
         )
         own, others = (traits[[pair[side] for pair in both]] for side in (0, 1))
         self.x = np.column_stack([own, others, own[:, 0] - others[:, 0]])

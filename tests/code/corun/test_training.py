@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from data.parallel import Compute
-from training.corun.estimators.arrays import ImpactArrays, QuickContention
+from training.corun.estimators.arrays import QuickContention
 from training.corun.estimators.contention import ContentionRegressor
 from training.corun.estimators.fitting import ImpactRecipe, Ranges, log_width, repeatability, with_intervals
 from training.corun.estimators.models import CATALOGUE
@@ -213,16 +213,6 @@ def test_the_online_model_tells_impact_from_rates_that_fell() -> None:
     np.testing.assert_allclose(predicted, unseen["impact"], rtol=1e-3)
 
 
-def test_arrays_answer_as_the_model_that_they_were_taken_from() -> None:
-    generator = np.random.default_rng(1)
-    x = generator.normal(size=(300, 4))
-    x[generator.random(x.shape) < 0.1] = np.nan
-    impact = 1 + np.exp(np.nan_to_num(x[:, 0])) + 0.1 * generator.random(300)
-    pairs = np.array([f"p{n}" for n in range(300)])
-    model = ContentionRegressor(trees=30, forest=10).fit(x, impact, on("m", pairs))
-    np.testing.assert_allclose(np.exp(ImpactArrays.of(model).logs(x)), model.predict(x), rtol=1e-5)
-
-
 def test_a_stored_model_answers_from_arrays_as_by_itself(tmp_path: Path) -> None:
     generator = np.random.default_rng(1)
     names = [f"t{n}" for n in range(12)]
@@ -230,6 +220,7 @@ def test_a_stored_model_answers_from_arrays_as_by_itself(tmp_path: Path) -> None
     x = generator.normal(size=(len(pairs), 4))
     pressed = np.outer(generator.random(12), generator.random(12)).ravel()
     impact = 1 + pressed + 0.3 * np.tanh(x[:, 1])
+    x[generator.random(x.shape) < 0.1] = np.nan
     known = on("m", pairs)[np.arange(0, 120)]
     sides = sides_of(["own_a", "own_b", "others_a", "longer"])
     model = ContentionRegressor(trees=30, forest=10).fit(x[:120], impact[:120], known, sides)
@@ -254,9 +245,7 @@ def test_arrays_of_another_model_are_not_read(tmp_path: Path) -> None:
     assert not isinstance(TrainedImpact.read_quick(tmp_path).model, QuickContention)
 
 
-def test_an_event_is_removed_on_both_sides_and_others_that_lack_are_named(
-    table: pd.DataFrame,
-) -> None:
+def test_an_event_is_removed_on_both_sides_and_others_that_lack_are_named(table: pd.DataFrame) -> None:
     sides = {"own_rate": "own_context-switches", "others_rate": "others_context-switches"}
     rows = table.rename(columns=sides).assign(own_seconds=np.arange(len(table)) % 7.0)
     columns = (*sides.values(), "own_seconds")

@@ -4,7 +4,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from data.collect import collector
 from data.errors import InputError
 from data.fingerprints import collect, constraints
 from data.fingerprints.collect import (
@@ -242,61 +241,3 @@ def test_commands_of_programs_have_their_places_filled():
     assert found[-4:] == ["system", "writing", "3", "where=/s"]
     with pytest.raises(InputError, match=r'program "p": command=.*expected no placeholders but \{run\}'):
         words(TimedProgram(name="p", command="{cc} x"), Path("/s"))
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"seconds": 0}, "suite.yaml: seconds=0: Input should be greater than or equal to 1"),
-        ({"threads": ["some"]}, "suite.yaml: threads.0='some': Input should be 'one' or 'all'"),
-        ({"stressors": ["cpu", "cpu"]}, 'suite.yaml stressor "cpu": stands twice'),
-        (
-            {"colour": "red"},
-            "suite.yaml: colour is unknown; there are kind, name, seed, timeout, seconds, repetitions",
-        ),
-    ],
-)
-def test_a_wrong_suite_is_told_in_one_line(tmp_path, change, message):
-    path = tmp_path / "suite.yaml"
-    path.write_text(yaml.safe_dump(SUITE | change))
-    with pytest.raises(InputError) as error:
-        load(path)
-    assert str(error.value).startswith(f"{tmp_path}/{message}")
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"threads": ["all"]}, "threads=['all']: expected [one] under constraints"),
-        ({"constraints": []}, "programs need constraints to run under"),
-        ({"constraints": [CONSTRAINED["constraints"][0]] * 2}, 'constraint "a 1": stands twice'),
-        ({"constraints": [{"name": "a", "kind": "k", "traced": 99}]}, "constraints.0.traced=99"),
-    ],
-)
-def test_a_wrong_suite_of_constraints_is_told_in_one_line(tmp_path, change, message):
-    path = tmp_path / "suite.yaml"
-    path.write_text(yaml.safe_dump(CONSTRAINED | change))
-    with pytest.raises(InputError) as error:
-        load(path)
-    assert message in str(error.value)
-    assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "family"),
-    [
-        ("fingerprint", "fingerprints"),
-        ("comparisons", "comparisons"),
-        ("corun", "corun"),
-        ("matrices", "matrices"),
-    ],
-)
-def test_the_kind_of_a_suite_chooses_its_collector(name, family):
-    assert collector(SHIPPED.with_name(f"{name}.yaml")).__module__ == f"data.{family}.collect"
-
-
-def test_an_unknown_kind_of_suite_is_told_with_the_known_ones(tmp_path):
-    path = tmp_path / "suite.yaml"
-    path.write_text("kind: weather\n")
-    with pytest.raises(InputError, match=r"suite\.yaml: kind='weather': expected comparisons or matrix"):
-        collector(path)

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
 from data.errors import InputError
 from data.matrices import run as matrix_rates
@@ -220,20 +219,6 @@ def test_a_measurement_is_resumed_by_who_can_make_and_count_the_same(suite, tmp_
     assert opened(old, begun, able).entries == []
 
 
-def test_a_disturbed_run_is_made_again_and_the_quietest_kept(suite, tmp_path, monkeypatch):
-    monkeypatch.setattr("data.measure.session.PATIENCE", 0)
-    shares, seen = iter([0.5, 0.2, 0.4, *[0.0] * 999]), Seen()
-    session = Session(opened(tmp_path / "journal.jsonl", {}), seen, "runs", suite.foreign, suite.attempts)
-    planned = plan(suite, SOME, INVALID_KINDS)
-    measure(
-        session, suite, planned,
-        run=lambda order: Outcome(1.0, 1, {}, next(shares)),
-        cost=lambda name, known: COSTS[name],
-    )  # fmt: skip
-    assert [entry.foreign for entry in session.journal.entries] == [0.2, *[0.0] * (len(planned) - 1)]
-    assert [line[2] for line in seen.lines].count("waiting: others use 50% of the machine") == 1
-
-
 def test_causes_stand_beside_the_tables_and_metrics_that_never_vary_are_left_out(suite, tmp_path):
     found = tables(suite, everything_measured(suite, tmp_path / "journal.jsonl").entries, "m")
     runs = found.runs.set_index("run_id")
@@ -345,27 +330,3 @@ def test_summary_metrics_are_what_their_formulas_say():
     assert math.isnan(found["summary_disk_requests"])
     assert set(validity.UNITS) == {name for name in found.index if name.startswith("summary_")}
     assert 15 <= len(validity.UNITS) <= 18
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"sizes": []}, "suite.yaml: sizes=[]: Tuple should have at least 1 item"),
-        ({"abnormal": 1.5}, "suite.yaml: abnormal=1.5: Input should be less than 1"),
-        ({"interal": 0.1}, 'suite.yaml: interal is unknown; did you mean "interval"?'),
-        ({"cases": [CASES[0] | {"grup": "x"}]}, 'suite.yaml: cases.0.grup is unknown; did you mean "group"?'),
-        ({"causes": ["extra-wrok"]}, 'suite.yaml: cause "extra-wrok" is unknown; did you mean "extra-work"?'),
-        ({"causes": ["rust"]}, 'suite.yaml: cause "rust" is unknown; there are extra-work, quota'),
-        ({"invalid_kinds": []}, "suite.yaml: invalid_kinds=[]: expected at least one"),
-        ({"cases": [CASES[0] | {"workload": "rust"}]}, 'suite.yaml: workload "rust" is unknown'),
-        ({"cases": [CASES[0]] * 2}, 'suite.yaml case "sort": stands twice'),
-        ({"cases": [CASES[0] | {"second": "rust"}]}, 'suite.yaml: workload "rust" is unknown'),
-        ({"cases": []}, "suite.yaml: cases=[]: expected at least one, or a mixture"),
-    ],
-)  # fmt: skip
-def test_a_wrong_suite_is_told_in_one_line(tmp_path, change, message):
-    path = tmp_path / "suite.yaml"
-    path.write_text(yaml.safe_dump(SUITE | change))
-    with pytest.raises(InputError) as error:
-        matrix_suite.load(path)
-    assert str(error.value).startswith(f"{tmp_path}/{message}")

@@ -11,7 +11,6 @@ import tracemalloc
 import zlib
 
 import anyio
-import httpx
 import pytest
 import zstandard
 from anyio import CapacityLimiter
@@ -26,6 +25,7 @@ from serving.http.request_context import note
 from serving.http.settings import ServerSettings
 from serving.models import ModelRef
 from serving.supply import Door, Registered
+from tests.asking import ask
 
 LIMIT = 200_000
 SERVED = type("Served", (), {"ref": ModelRef("some", "3", "models:/some/3"), "card": None})()
@@ -70,17 +70,6 @@ def application(settings=None):
 
     middleware.install(app, settings or ServerSettings())
     return app
-
-
-def ask(app, *requests):
-    """Send requests one after the other, and return their answers."""
-
-    async def asked():
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
-            return [await client.request(*request[:2], **dict(*request[2:])) for request in requests]
-
-    return anyio.run(asked)
 
 
 def post(content, headers=(), app=None):

@@ -22,10 +22,7 @@ def path(tmp_path):
 def test_a_token_that_was_made_is_known_by_its_name_and_only_its_digest_is_kept(path):
     token, other = add(path, "reports", "read"), add(path, "anna", "read,label")
     found = [Tokens(path).known(one.encode()) for one in (token, other)]
-    assert [(one.name, one.scopes) for one in found] == [
-        ("reports", {"read"}),
-        ("anna", {"read", "label"}),
-    ]
+    assert [(one.name, one.scopes) for one in found] == [("reports", {"read"}), ("anna", {"read", "label"})]
     assert token not in path.read_text()
     assert path.stat().st_mode & 0o777 == 0o600
     assert found[0].digest.hex() not in repr(found[0])

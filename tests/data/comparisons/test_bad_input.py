@@ -5,6 +5,7 @@ import os
 import pytest
 
 from data.comparisons import formats
+from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 from data.tables.xml_stream import MAX_ATTRIBUTES, MAX_NAMES
 from tests.data.comparisons.document import document, operation, result
@@ -42,10 +43,7 @@ ONE = {
         operation(inner=result().replace(' median="3"', "", 1)),
         f"{PLACE} base_result: <base_result> lacks the attribute median",
     ),
-    "no number": (
-        operation(inner=result(low="one")),
-        f'{PLACE} base_result: min="one" is not a number',
-    ),
+    "no number": (operation(inner=result(low="one")), f'{PLACE} base_result: min="one" is not a number'),
     "NaN": (operation(inner=result(low="nan")), f'{PLACE} base_result: min="nan" is not a finite number'),
     "infinity": (
         operation(inner=result(low="-inf")),
@@ -55,10 +53,7 @@ ONE = {
         operation(inner=result(low="1e999")),
         f'{PLACE} base_result: min="1e999" is not a finite number',
     ),
-    "threads": (
-        operation(inner=result(threads="four")),
-        f'{PLACE}: threads_no="four" is not a whole number',
-    ),
+    "threads": (operation(inner=result(threads="four")), f'{PLACE}: threads_no="four" is not a whole number'),
     "text in an earlier version": (
         operation(inner=result().replace("</result>", "<history>null</history></result>")),
         f'{PLACE}: <history> holds text: "null"',
@@ -267,11 +262,17 @@ def test_the_format_is_told_from_the_content(tmp_path, name, content, kind):
     assert formats.sniff(tmp_path) == kind if name != "in.txt" else formats.sniff(path) == kind
 
 
+ROOTS = (
+    "<comparison_results> (comparison-xml), <beaker_run_result> (result-xml), <PhoronixTestSuite> (phoronix)"
+)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (b"\x89PNG\r\n", "in: is neither XML nor JSON, and text in no known format; --from FORMAT names one"),
         (b" ", "in: is empty; expected measurements"),
+        (b"<testsuite/>", f"in: is XML in no known format: <testsuite> is none of {ROOTS}"),
         (BOMB.encode() + b"<a/>", "in:1: declares a document type; entities are not read"),
     ],
 )
@@ -281,3 +282,20 @@ def test_content_in_no_known_format_is_refused(tmp_path, content, message):
     with pytest.raises(InputError) as caught:
         formats.sniff(path)
     assert told(caught.value, path) == message
+
+
+def test_a_directory_is_known_by_its_first_file_and_an_empty_one_is_refused(tmp_path):
+    with pytest.raises(InputError, match="holds no data in a known format"):
+        formats.sniff(tmp_path)
+    (tmp_path / "b.xml").write_text("<beaker_run_result/>")
+    assert formats.sniff(tmp_path) == "result-xml"
+    (tmp_path / "a.xml").write_text("<all><comparison_results/></all>")
+    assert formats.sniff(tmp_path) == "comparison-xml"
+
+
+def test_tables_that_are_empty_or_cannot_be_read_are_refused_or_skipped(tmp_path):
+    ComparisonTables.of_rows([], [], []).write(tmp_path)
+    assert refused(tmp_path, "tables").endswith(f"{tmp_path.name}: holds no comparison")
+    (tmp_path / "results.parquet").write_bytes(b"no parquet")
+    reading = formats.read("tables", [tmp_path], keep_going=True)
+    assert (len(reading.tables.comparisons), len(reading.skipped)) == (0, 1)

@@ -6,10 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.comparisons import formats
-from data.comparisons.params import LabelRules
-from data.comparisons.tables import ComparisonTables
-
 SHIPPED = Path(__file__).parents[3] / "data/raw/measured"
 
 
@@ -34,13 +30,3 @@ def test_the_worst_configuration_decides_whatever_others_did(reference):
 def test_the_truth_of_a_shipped_comparison_is_its_worst_configuration(reference):
     asked = pd.read_parquet(SHIPPED / "comparisons.parquet").set_index("comparison_id")
     assert np.allclose(asked["truth_slowdown"].reindex(reference.index), reference["slowdown"])
-
-
-@pytest.mark.slow
-def test_public_change_points_have_one_configuration_and_say_nothing_about_it(shared_data):
-    source = shared_data / "sap-hana"
-    if not source.is_dir():
-        pytest.skip(f"SAP HANA's measurements are not there ({source})")
-    rules = LabelRules()
-    tables: ComparisonTables = formats.read("sap-hana", [source], label_rules=rules, keep_going=True).tables
-    assert tables.results.groupby(["benchmark", "operation", "machine"])["threads"].nunique().max() == 1

@@ -6,16 +6,13 @@ import pytest
 from data.comparisons.pair import Missing, paired
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
+from tests.comparison_rows import result
 
 NAMES = ("before.json", "after.json")
 
 
 def rows(operation, values, **changes):
-    row = {
-        "series_id": "s", "group": "g", "benchmark": "b", "operation": operation, "machine": "m",
-        "unit": "ms", "better": "lower", "threads": 1, "version": "0", "order": 7,
-    } | changes  # fmt: skip
-    return [row | {"value": value} for value in values]
+    return [result(operation, 7, value, **{"unit": "ms"} | changes) for value in values]
 
 
 def run(*parts):

@@ -137,10 +137,7 @@ def test_a_single_file_is_too_few(files):
         (run_xml(), "v1.xml: <beaker_run_result> holds no result of an operation"),
         (run_xml("<nas_result/>"), "v1.xml:1: <nas_result> lacks the attribute benchmark_name"),
         (run_xml("<nas_result benchmark_name='mg'/>"), 'v1.xml:1 operation "mg": has no <threads>'),
-        (
-            run_xml(operation(threads="four")),
-            'v1.xml:1 operation "mg": number="four" is not a whole number',
-        ),
+        (run_xml(operation(threads="four")), 'v1.xml:1 operation "mg": number="four" is not a whole number'),
         (
             run_xml(operation(results=())),
             'v1.xml:1 operation "mg": <threads number="2"> holds no measurement',

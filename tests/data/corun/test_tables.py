@@ -1,5 +1,7 @@
 """Co-runs as they come in: a flaw is told in one line, or a decision leaves it out."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,7 +9,7 @@ import pytest
 from data.corun import formats as corun_formats
 from data.corun.formats import pitot, spec_corun
 from data.corun.tables import CorunTables
-from data.corun.validity import CorunDecisions, decide
+from data.corun.validity import CorunDecisions, decide, of_engines
 from data.errors import InputError
 from data.tables.problems import Problems
 from serving.answering import import_sources
@@ -34,10 +36,7 @@ FLAWS = {
         {"tasks": [solo("copy", 0.0, 2)]},
         f"{COPY}solo_seconds=0 must be above 0 and finite",
     ),
-    "no duration": (
-        {"tasks": [solo("copy", np.nan, 2)]},
-        f"{COPY}has no solo_seconds",
-    ),
+    "no duration": ({"tasks": [solo("copy", np.nan, 2)]}, f"{COPY}has no solo_seconds"),
     "a negative duration beside another": (
         {"pairs": [beside("copy", "sort", -1.0, 2)]},
         'machine "m" task "copy" beside "sort" repetition 2: corun_seconds=-1 must be above 0 and finite',
@@ -219,14 +218,8 @@ def test_samples_with_a_gap_and_samples_of_no_run_are_left_out_and_a_late_tick_i
 @pytest.mark.parametrize(
     ("tables", "message"),
     [
-        (
-            CorunTables.of_rows([solo("copy")], [beside("copy", "pipe")]),
-            CONSTANT,
-        ),
-        (
-            CorunTables.of_rows([solo("copy"), solo("sort", 3.0)], [beside("copy", "pipe")]),
-            UNUSED,
-        ),
+        (CorunTables.of_rows([solo("copy")], [beside("copy", "pipe")]), CONSTANT),
+        (CorunTables.of_rows([solo("copy"), solo("sort", 3.0)], [beside("copy", "pipe")]), UNUSED),
     ],
 )
 def test_too_little_to_learn_from_is_told(tables, message):
@@ -382,3 +375,13 @@ def test_importing_says_what_came_in_and_tables_of_co_runs_are_told_from_others(
     for name in NAMES:
         first, second = (pd.read_parquet(tmp_path / out / f"{name}.parquet") for out in ("a", "b"))
         pd.testing.assert_frame_equal(first, second)
+
+
+def test_co_runs_of_other_engines_are_left_out_and_an_unknown_engine_is_refused():
+    tables = small()
+    hosts = pd.DataFrame({"machine": ["m"], "device": ["d"], "engine": ["jit"], "note": [""]})
+    of_one = replace(tables, hosts=hosts)
+    assert len(of_engines(of_one, ["jit"]).pairs) == len(tables.pairs)
+    assert of_engines(replace(of_one, pairs=tables.pairs.assign(machine="n")), ["jit"]).pairs.empty
+    with pytest.raises(InputError, match='no machine has the engine "aot"; there are jit'):
+        of_engines(of_one, ["aot"])

@@ -26,18 +26,9 @@ FLAWS = {
         {"machines": [rate("a", "cpu", 5.0)]},
         'machine "a" stressor "cpu" threads 1 repetition 1: stands twice',
     ),
-    "a rate of zero": (
-        {"machines": [rate("a", "qsort", 0.0)]},
-        CELL.format(1, "0"),
-    ),
-    "a negative rate": (
-        {"machines": [rate("a", "qsort", -2.0, threads=0)]},
-        CELL.format(0, "-2"),
-    ),
-    "an infinite rate": (
-        {"machines": [rate("a", "qsort", float("inf"))]},
-        CELL.format(1, "inf"),
-    ),
+    "a rate of zero": ({"machines": [rate("a", "qsort", 0.0)]}, CELL.format(1, "0")),
+    "a negative rate": ({"machines": [rate("a", "qsort", -2.0, threads=0)]}, CELL.format(0, "-2")),
+    "an infinite rate": ({"machines": [rate("a", "qsort", float("inf"))]}, CELL.format(1, "inf")),
     "a machine of unknown CPU": (
         {"machines": [rate("e", "cpu", 5.0)]},
         'machine "e": has no CPU model in the table of hosts, so what to hold out with it is unknown',
@@ -288,10 +279,7 @@ MISSPELT = 'in.csv:1: the column "{}" is {} (an application is written "{} (seco
             'machine,cpu,"redis (requests/s, hihger)"\nm1,5,5\n',
             MISSPELT.format("redis (requests/s, hihger)", "neither lower nor higher", "redis"),
         ),
-        (
-            "machine,cpu\nm1,5\nm1,6\n",
-            'machine "m1" stressor "cpu" threads 1 repetition 1: stands twice',
-        ),
+        ("machine,cpu\nm1,5\nm1,6\n", 'machine "m1" stressor "cpu" threads 1 repetition 1: stands twice'),
     ],
 )
 def test_a_typed_table_that_is_wrong_is_told_with_its_line(typed_in, text, message):

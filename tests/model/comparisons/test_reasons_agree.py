@@ -17,11 +17,11 @@ from serving.comparisons.compare.weighing import weigh
 from serving.comparisons.explain.sentences import Facts
 from serving.comparisons.judge import judged
 from serving.models import ModelRef, Served
+from tests.comparison_rows import compared, result
 from tests.model.comparisons.test_obvious import trained
 from training.comparisons.stored import ReadyModel
 from training.evaluation.thresholds import Cuts
 
-COMMON = {"group": "g", "benchmark": "b", "machine": "m", "unit": "ms", "better": "lower", "threads": 1}
 FLOOR = 0.005
 #: Sentences that compare the target with something before it, and which way they speak.
 WORSE, BETTER = re.compile(r"target samples? (is|are) slower"), re.compile(r"target samples? (is|are) faster")
@@ -37,7 +37,7 @@ def served():
 
 
 @st.composite
-def compared(draw):
+def pairs(draw):
     """Return tables of a few operations: each with its noise, its change and earlier runs or none."""
     many, earlier = draw(st.integers(1, 8)), draw(st.sampled_from([0, 0, 2, 8]))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
@@ -45,15 +45,12 @@ def compared(draw):
     for number in range(many):
         noise = draw(st.sampled_from([0.001, 0.01, 0.05, 0.3]))
         change = draw(st.floats(-0.3, 0.3) | st.floats(-0.01, 0.01)) + whole
-        own = COMMON | {"series_id": f"s{number}", "operation": f"o{number}"}
         for order in range(earlier + 2):
             level = 100 * (1 + change * (order == earlier + 1)) * (1 + 0.005 * rng.standard_normal())
             samples = np.abs(level * (1 + noise * rng.standard_normal(draw(st.integers(3, 10))))) + 1e-3
-            rows += [own | {"version": f"v{order}", "order": order, "value": value} for value in samples]
-        own = {name: own[name] for name in ("benchmark", "operation", "machine")}
-        orders = dict.fromkeys(("baseline_from", "baseline_to"), earlier)
-        orders |= dict.fromkeys(("target_from", "target_to"), earlier + 1)
-        comparisons.append(own | orders | {"comparison_id": f"c{number}"})
+            rows += [result(f"o{number}", order, value, unit="ms") for value in samples]
+        spans = (earlier, earlier), (earlier + 1, earlier + 1)
+        comparisons.append(compared(f"c{number}", f"o{number}", *spans))
     return ComparisonTables.of_rows(rows, comparisons)
 
 
@@ -89,7 +86,7 @@ def agree(verdict, answer):
         assert (answer == "fail") == (verdict.probability >= verdict.threshold)
 
 
-@given(tables=compared())
+@given(tables=pairs())
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_no_reason_of_a_judged_comparison_contradicts_its_verdict(served, tables):
     named = NamedSides.of(tables)
@@ -103,7 +100,7 @@ def test_no_reason_of_a_judged_comparison_contradicts_its_verdict(served, tables
             assert verdict.verdict == "pass"
 
 
-@given(tables=compared())
+@given(tables=pairs())
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_no_row_of_compare_contradicts_its_outcome(served, tables):
     weighed = weigh(tables, served, 0.03)
@@ -127,15 +124,12 @@ def test_no_row_of_compare_contradicts_its_outcome(served, tables):
 @pytest.mark.parametrize("seed", range(20))
 def test_a_noisy_pair_that_got_worse_is_never_called_unchanged(served, seed):
     rng = np.random.default_rng(seed)
-    own = COMMON | {"series_id": "s", "operation": "o"}
     rows = [
-        own | {"version": f"v{order}", "order": order, "value": value}
+        result(order=order, value=value, unit="ms")
         for order, mean in enumerate((445, 1.08 * 445))
         for value in np.abs(rng.normal(mean, 155, 10)) + 1
     ]
-    one = {"comparison_id": "c", "benchmark": "b", "operation": "o", "machine": "m"}
-    sides = {"baseline_from": 0, "baseline_to": 0, "target_from": 1, "target_to": 1}
-    tables = ComparisonTables.of_rows(rows, [one | sides])
+    tables = ComparisonTables.of_rows(rows, [compared()])
     (row,) = rows_of(weigh(tables, served, 0.03), tables, [""], [None], MatchedOperations())
     assert row.outcome in {"within_noise", "unsure", "improvement"}
     if row.outcome == "within_noise":

@@ -1,0 +1,173 @@
+"""The stages ingest and validate of every family: what they write, print and refuse."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+from data.corun.tables import CorunTables
+from data.errors import InputError
+from data.tables.problems import told
+from tests.code.stages import run
+from tests.data.corun.rows import beside, solo
+from tests.data.corun.rows import small as coruns
+from tests.data.matrices.rows import pair
+from tests.data.matrices.rows import run as matrix_run
+from tests.data.matrices.rows import small as matrices
+
+FIGURE = (Path(__file__).parents[1] / "data/comparisons/figures/figure_6_1.xml").read_text()
+ASSUMED = (
+    "note: in.xml does not say which values are better; higher is assumed "
+    "(the attribute better, or --better, says otherwise)\n"
+)
+ZERO = "threads 4: the baseline holds a value that is not above 0: 0"
+CSV = """machine,cpu_model,cpu,nop,null,vm,zlog
+m1,Xeon,10,5,1,,20
+m2,Opteron,11,6,1,,19
+m3,Core,12,8,1,3,15
+"""
+FILES = {"comparisons": ("comparison-xml", "in.xml"), "fingerprints": ("tables", "in.csv")}
+
+
+def project(directory, family, source, *, keep_going=False):
+    """Write a source of a family, and a params.yaml that names it; return the directory."""
+    kind, name = FILES.get(family, ("tables", "in"))
+    if isinstance(source, str):
+        (directory / name).write_text(source)
+    else:
+        source.write(directory / name)
+    section = {"ingest": {"format": kind, "path": name, "keep_going": keep_going}}
+    if family == "comparisons":
+        section["tune"] = {"models": []}
+    (directory / "params.yaml").write_text(yaml.safe_dump({"seed": 1, family: section}))
+    return directory
+
+
+#: Of each family: a source with something to leave out, and what both stages print.
+KEPT = {
+    "comparisons": (
+        FIGURE, ("1 comparisons, 1 labels\n", ASSUMED), ("1 of 1 are valid, 1 labelled\n", ""), "valid",
+    ),
+    "corun": (
+        coruns(pairs=[beside("copy", "lost"), beside("pipe", "sort", 2.0, 2)]),
+        ("1 machines, 3 tasks, 2 events, 3 solo runs, 11 co-runs, 6 samples\n", ""),
+        (
+            "2 of 2 events, 3 of 3 solo runs, 10 of 11 co-runs, 2 of 2 sampled runs are kept\n",
+            ("warning: 1 of 10 co-runs took less than the solo run by more than 3.0%, the most"
+            ' "pipe" beside "sort" on "m": 0.50 of its solo time; they are kept\n'
+            'left out task "copy", corunners "lost", machine "m", repetition "1":'
+            ' the co-runner "lost" has no solo run on this machine to learn from\n'),
+        ),
+        "kept",
+    ),
+    "fingerprints": (
+        CSV,
+        ("3 machines, 10 rates, 1 applications\n", ""),
+        (
+            ("3 of 3 machines, 3 of 3 runs, 2 of 4 stressors, 1 of 1 applications are kept,"
+            " 0 gaps left to the model\n"),
+            ('left out stressor "null", threads "1": has the same rate on all machines\n'
+            'left out stressor "vm", threads "1": has a rate in 1 of 3 runs, on 1 of 3 machines\n'),
+        ),
+        "kept",
+    ),
+    "matrices": (
+        matrices(
+            matrix_run("sort 1", "target", 1, faults=-2.0),
+            metrics=[{"metric": "faults", "unit": "1/s", "signed": False}],
+        ),
+        ("12 runs of 2 workloads in 2 groups, 2 pairs, 2 raw and 2 summary metrics\n", ""),
+        (
+            "3 of 4 metrics, 11 of 12 runs, 2 of 2 pairs are kept\n",
+            ('left out metric "summary_transactions": has the same value 30 in all runs\n'
+            'left out run_id "sort 1 target 1": faults=-2 must be 0 or more\n'),
+        ),
+        "kept",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", KEPT)
+def test_stages_write_decisions_and_print_what_they_leave_out(tmp_path, family):
+    source, ingested, validated, column = KEPT[family]
+    project(tmp_path, family, source)
+    for stage, printed in (("data.ingest", ingested), ("data.validate", validated)):
+        done = run(tmp_path, stage, family)
+        assert (done.returncode, done.stdout, done.stderr) == (0, *printed)
+    decisions = pd.concat(map(pd.read_parquet, (tmp_path / f"data/valid/{family}").glob("valid*.parquet")))
+    assert decisions[column].astype(bool).sum() > 0
+
+
+#: Of each family: a source with one flaw, and the line that names it.
+FLAWED = {
+    "comparisons": (
+        FIGURE.replace('"7456.5"', '"many"'),
+        'in.xml:5 operation "bt_C_x" base_result: median="many" is not a number\n',
+    ),
+    "corun": (
+        coruns([solo("copy", 0.0, 2)]),
+        'machine "m" task "copy" repetition 2: solo_seconds=0 must be above 0 and finite\n',
+    ),
+    "fingerprints": (
+        CSV.replace("m3,Core,12", "m3,Core,0"),
+        (
+            'machine "m3" stressor "cpu" threads 1 repetition 1: '
+            "bogo_ops_per_second=0 must be above 0 and finite\n"
+        ),
+    ),
+    "matrices": (
+        matrices(*(row | {"machine": "n"} for row in pair("sort 1") if row["side"] == "target")),
+        'pair "sort 1": baseline and target differ in version, machine; expected one field to compare by\n',
+    ),
+}
+
+
+@pytest.mark.parametrize("family", FLAWED)
+def test_a_flaw_ends_ingest_with_2_or_is_skipped_and_named(tmp_path, family):
+    source, line = FLAWED[family]
+    refused = run(project(tmp_path, family, source), "data.ingest", family)
+    assert (refused.returncode, refused.stderr) == (2, line)
+    assert not (tmp_path / "data").exists()
+    kept = run(project(tmp_path, family, source, keep_going=True), "data.ingest", family)
+    assert kept.returncode == 0
+    assert kept.stderr.startswith(f"1 skipped\n  {line}")
+
+
+def test_what_cannot_be_judged_is_skipped_by_ingest_and_explained_by_validate(tmp_path):
+    project(tmp_path, "comparisons", FIGURE.replace('"7456.5"', '"0"'), keep_going=True)
+    done = run(tmp_path, "data.ingest", "comparisons")
+    assert done.stderr == f'1 skipped\n  in.xml:2 operation "bt_C_x": {ZERO}\n{ASSUMED}'
+    assert run(tmp_path, "data.validate", "comparisons").stdout == "0 of 1 are valid, 1 labelled\n"
+    assert pd.read_parquet(tmp_path / "data/valid/comparisons/valid.parquet")["reason"].tolist() == [ZERO]
+
+
+def test_sources_without_enough_to_learn_from_leave_nothing_written(tmp_path):
+    project(tmp_path, "corun", CorunTables.of_rows([solo("copy")], []))
+    refused = run(tmp_path, "data.ingest", "corun")
+    assert (refused.returncode, refused.stderr) == (2, "in: holds no pair\n")
+    project(tmp_path, "matrices", matrices())
+    (tmp_path / "in/matrices.parquet").write_text("no Parquet")
+    refused = run(tmp_path, "data.ingest", "matrices")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert refused.stderr.startswith("in/matrices.parquet: is not a readable Parquet file")
+    assert not (tmp_path / "data").exists()
+    project(tmp_path, "fingerprints", CSV.replace("m3,Core,12,8,1,3,15\n", ""))
+    run(tmp_path, "data.ingest", "fingerprints")
+    refused = run(tmp_path, "data.validate", "fingerprints")
+    assert (refused.returncode, refused.stderr) == (
+        2, "machines: 2 of 2 machines have a fingerprint to learn from; expected at least 3\n",
+    )  # fmt: skip
+    assert not (tmp_path / "data/valid").exists()
+
+
+def test_an_unknown_family_is_refused(tmp_path):
+    done = run(tmp_path, "data.ingest", "weather")
+    assert done.returncode == 2
+    assert "invalid choice: 'weather'" in done.stderr
+
+
+def test_only_the_first_of_many_skipped_are_named():
+    skipped = tuple(InputError(f"problem {number}") for number in range(7))
+    first = [f"  problem {number}" for number in range(5)]
+    assert told(skipped).splitlines() == ["7 skipped", *first, "  ... and 2 more"]

@@ -1,0 +1,86 @@
+"""Suites of measurements: a wrong one is refused in one line, and its kind chooses its collector."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from data.collect import collector
+from data.comparisons import suite as comparisons
+from data.corun import run as corun
+from data.errors import InputError
+from data.fingerprints import collect as fingerprints
+from data.matrices import suite as matrices
+from tests.code.comparisons.test_collecting import SORT
+from tests.code.comparisons.test_collecting import SUITE as COMPARISONS
+from tests.code.corun.test_collecting import SUITE as CORUN
+from tests.code.fingerprints.test_collecting import CONSTRAINED
+from tests.code.fingerprints.test_collecting import SUITE as FINGERPRINT
+from tests.code.matrices.test_collecting import CASES
+from tests.code.matrices.test_collecting import SUITE as MATRIX
+
+SHIPPED = Path(__file__).parents[2] / "data/suites"
+TASK = {"name": "x", "group": "cpu"}
+WRONG = [
+    (comparisons, COMPARISONS, {"passes": 0}, "passes=0: Input should be greater than or equal to 1"),
+    (comparisons, COMPARISONS, {"sedds": 1}, 'sedds is unknown; did you mean "seed"?'),
+    (comparisons, COMPARISONS, {"operations": [SORT | {"comand": "x"}]},
+     'operations.0.comand is unknown; did you mean "command"?'),
+    (comparisons, COMPARISONS, {"operations": [True]},
+     "operations.0=True: Input should be a valid dictionary"),
+    (comparisons, COMPARISONS, {"operations": [SORT | {"also": ["fast"]}]},
+     "operation \"sort\": also='fast': expected seed"),
+    (comparisons, COMPARISONS, {"operations": [SORT] * 2}, 'operation "sort": stands twice'),
+    (corun, CORUN, {"together": 1}, "together=1: Input should be greater than or equal to 2"),
+    (corun, CORUN, {"tasks": [TASK | {"comand": ["true"]}]},
+     'tasks.0.comand is unknown; did you mean "command"?'),
+    (corun, CORUN, {"events": []}, "events=[]: Tuple should have at least 1 item"),
+    (corun, CORUN, {"tasks": [CORUN["tasks"][0]] * 2}, 'task "sort": stands twice'),
+    (corun, CORUN, {"tasks": [TASK]}, 'task "x": names a stressor, a workload or a command, one of them'),
+    (corun, CORUN, {"tasks": [TASK | {"name": "a+b", "command": ["true"]}]},
+     'task "a+b": must be without "+", which joins names'),
+    (fingerprints, FINGERPRINT, {"seconds": 0}, "seconds=0: Input should be greater than or equal to 1"),
+    (fingerprints, FINGERPRINT, {"threads": ["some"]}, "threads.0='some': Input should be 'one' or 'all'"),
+    (fingerprints, FINGERPRINT, {"stressors": ["cpu", "cpu"]}, 'stressor "cpu": stands twice'),
+    (fingerprints, FINGERPRINT, {"colour": "red"},
+     "colour is unknown; there are kind, name, seed, timeout, seconds, repetitions"),
+    (fingerprints, CONSTRAINED, {"threads": ["all"]}, "threads=['all']: expected [one] under constraints"),
+    (fingerprints, CONSTRAINED, {"constraints": []}, "programs need constraints to run under"),
+    (fingerprints, CONSTRAINED, {"constraints": [CONSTRAINED["constraints"][0]] * 2},
+     'constraint "a 1": stands twice'),
+    (fingerprints, CONSTRAINED, {"constraints": [{"name": "a", "kind": "k", "traced": 99}]},
+     "constraints.0.traced=99"),
+    (matrices, MATRIX, {"sizes": []}, "sizes=[]: Tuple should have at least 1 item"),
+    (matrices, MATRIX, {"abnormal": 1.5}, "abnormal=1.5: Input should be less than 1"),
+    (matrices, MATRIX, {"causes": ["extra-wrok"]},
+     'cause "extra-wrok" is unknown; did you mean "extra-work"?'),
+    (matrices, MATRIX, {"causes": ["rust"]}, 'cause "rust" is unknown; there are extra-work, quota'),
+    (matrices, MATRIX, {"invalid_kinds": []}, "invalid_kinds=[]: expected at least one"),
+    (matrices, MATRIX, {"cases": [CASES[0] | {"workload": "rust"}]}, 'workload "rust" is unknown'),
+    (matrices, MATRIX, {"cases": [CASES[0] | {"second": "rust"}]}, 'workload "rust" is unknown'),
+    (matrices, MATRIX, {"cases": [CASES[0]] * 2}, 'case "sort": stands twice'),
+    (matrices, MATRIX, {"cases": []}, "cases=[]: expected at least one, or a mixture"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("family", "suite", "change", "message"), WRONG)
+def test_a_wrong_suite_is_refused_in_one_line(tmp_path, family, suite, change, message):
+    path = tmp_path / "suite.yaml"
+    path.write_text(yaml.safe_dump(suite | change))
+    with pytest.raises(InputError) as error:
+        family.load(path)
+    assert str(error.value).replace(f"{path}: ", f"{path} ").startswith(f"{path} {message}")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("family", ["fingerprints", "comparisons", "corun", "matrices"])
+def test_the_kind_of_a_suite_chooses_its_collector(family):
+    file = SHIPPED / f"{family.replace('fingerprints', 'fingerprint')}.yaml"
+    assert collector(file).__module__ == f"data.{family}.collect"
+
+
+def test_an_unknown_kind_of_suite_is_refused_with_the_known_ones(tmp_path):
+    path = tmp_path / "suite.yaml"
+    path.write_text("kind: weather\n")
+    with pytest.raises(InputError, match=r"suite\.yaml: kind='weather': expected comparisons or matrix"):
+        collector(path)
