@@ -11,7 +11,7 @@ from tests.imports import ROOT
 
 @pytest.mark.parametrize(
     ("module", "program"),
-    [("serving", "wrk"), ("shadow", "wrk"), ("kills", "git"), ("pipeline", "git"), ("retraining", "git")],
+    [("serving", "wrk"), ("kills", "git"), ("pipeline", "git"), ("retraining", "git")],
 )
 def test_a_benchmark_names_the_package_of_a_missing_program(tmp_path, module, program):
     done = subprocess.run(

@@ -1,12 +1,7 @@
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.human_labels import opponents
 from benchmarks.human_labels.__main__ import main
 from benchmarks.human_labels.cases import (
     Cases,
@@ -24,11 +19,9 @@ from benchmarks.human_labels.cases import (
     windows,
     worth,
 )
-from benchmarks.human_labels.models import features
-from benchmarks.human_labels.opponents import TOOLS, Tool, commands, python_of
+from benchmarks.human_labels.opponents import TOOLS
 from data.comparisons.formats.sap_hana import Annotations
 from data.comparisons.params import LabelRules
-from data.errors import InputError
 
 RULES = LabelRules(versions_before=4, versions_after=3, clean_every=4, annotators=2, within=2, clear_of=3)
 CASES = Cases(list("abcdef"), np.array([1, 1, 1, 0, 0, 0], bool), np.array([0, 0, 1, 0, 1, 1]))
@@ -122,55 +115,12 @@ def test_an_engineer_and_a_judge_are_compared_on_what_both_have():
     assert not many.told
 
 
-def test_an_environment_is_made_once(tmp_path, monkeypatch):
-    ran, needs = [], tmp_path / "some.txt"
-    needs.write_text("some==1\n")
-    tool = Tool("some", tmp_path / "of_some.py", needs)
-
-    def run(command, **_):
-        ran.append(command)
-        place = Path(command[-1])
-        if "venv" in command:
-            place.mkdir(parents=True)
-        return subprocess.CompletedProcess(command, 0, "", "")
-
-    monkeypatch.setattr(opponents.subprocess, "run", run)
-    made = python_of(tool, tmp_path / "cache")
-    assert (len(ran), python_of(tool, tmp_path / "cache"), len(ran)) == (2, made, 2)
-    needs.write_text("some==2\n")
-    assert python_of(tool, tmp_path / "cache") != made
-
-
-def test_an_environment_that_cannot_be_made_is_told_in_a_line_and_tried_again(tmp_path, monkeypatch):
-    (tmp_path / "some.txt").write_text("some==1\n")
-    tool = Tool("some", tmp_path / "of_some.py", tmp_path / "some.txt")
-    failed = subprocess.CompletedProcess([], 1, "", "first\nno such package\n")
-    monkeypatch.setattr(opponents.subprocess, "run", lambda *_, **__: failed)
-    for _ in range(2):
-        with pytest.raises(InputError, match=r"^the environment of some cannot be made: no such package$"):
-            python_of(tool, tmp_path / "cache")
-
-
-@pytest.mark.parametrize(
-    ("uv", "first"), [("/bin/uv", ["/bin/uv", "/bin/uv"]), (None, [sys.executable, "bin/python"])]
-)
-def test_uv_makes_environments_where_there_is_one(tmp_path, monkeypatch, uv, first):
-    monkeypatch.setattr(opponents.shutil, "which", lambda _: uv)
-    made = commands(tmp_path, Path("bin/python"), tmp_path / "some.txt")
-    assert [command[0] for command in made] == first
-    assert made[1][-2:] == ["-r", str(tmp_path / "some.txt")]
-
-
 def test_every_tool_is_pinned_and_has_a_script():
     for tool in TOOLS:
         lines = tool.requirements.read_text().split()
         assert all("==" in line and "/" not in line for line in lines)
         assert any(line.startswith(f"{tool.name}==") for line in lines)
         compile(tool.script.read_text(), tool.script, "exec")
-
-
-def test_the_project_s_own_features_are_judged():
-    assert features()[0] in {"seed", "extended"}
 
 
 def test_without_the_data_set_it_says_so(tmp_path, capsys):
