@@ -18,7 +18,7 @@ from data.parallel import side_by_side
 from data.params import Params, load
 from data.paths import Places
 from data.tables.documents import written
-from data.tables.files import digest_of, replacing, write_json
+from data.tables.files import digest_of, write_json, write_tables
 from features.fingerprints.matrix import PLACES, FingerprintTable, Measured
 from training.evaluation.figures import of_predictions, predicted_measured
 from training.evaluation.paired_bootstrap import Unseen, by_entry
@@ -174,8 +174,7 @@ def profile_stage() -> None:
     seeds = {one.ours.application: one.seeds for one in found}
     profiles = {one.ours.application: one.ours for one in found}
     written = {**tables(found), "claims": claims(profiles, seeds, section.profile, knobs.seed)}
-    for name, table in written.items():
-        _write(PLACES.profiled, name, table)
+    write_tables(PLACES.profiled, written)
     trusted = int(written["trust"]["enough"].sum())
     print(f"{len(found)} applications profiled, {trusted} of them can be trusted")  # noqa: T201
 
@@ -192,8 +191,8 @@ def evaluate_stage() -> None:
     tasks = [Forecast(one, named, how.confidence, how.boosting, knobs.seed) for one in kept]
     found = side_by_side(forecast, tasks, knobs.compute, "evaluate fingerprints")
     predictions, tolerance = pd.concat(found, ignore_index=True), section.evaluate.tolerance
-    _write(PLACES.evaluated, "oof", predictions)
-    _write(PLACES.evaluated, "accuracy", by_application(predictions, tolerance))
+    tables = {"oof": predictions, "accuracy": by_application(predictions, tolerance)}
+    write_tables(PLACES.evaluated, tables)
     summaries = entries(predictions, tolerance)
     content = {
         "family": "fingerprints",
@@ -227,8 +226,3 @@ def _described(section: Fingerprints, measured: list[Measured]) -> dict[str, Any
         "cpu_models": len({cpu for one in measured for cpu in one.cpus}),
         "applications": len(measured),
     }
-
-
-def _write(directory: Path, name: str, table: pd.DataFrame) -> None:
-    with replacing(directory / f"{name}.parquet") as path:
-        table.to_parquet(path, index=False)
