@@ -429,7 +429,7 @@ def evaluate_stage() -> None:
     write_tables(PLACES.evaluated, {"oof": oof, "table1": table_1})
     entries = _entries(oof)
     main = main_design(tuple(entries))
-    champion = impact_scores.best(entries[main])
+    champion = impact_scores.ranked(entries[main])[0]
     rows = oof[(oof["design"] == main) & (oof["model"] == champion)]
     own = [cell for cell in cells if (cell.part.design, cell.recipe.model) == (main, champion)]
     _explain(table, own, rows, knobs)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,7 +28,6 @@ from training.fingerprints.prediction import (
     Forecast,
     by_application,
     by_median,
-    champion,
     entries,
     forecast,
     ranked,
@@ -36,10 +35,6 @@ from training.fingerprints.prediction import (
 from training.fingerprints.profiles import Profile, overlap, profile, resamples, scaled, top, units
 from training.registry.runs import Logbook, TrackedRun, headline, scores_by_name
 from training.supply import UnseenSupply
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 WHAT = "forecasts"
 _OOF = Places("fingerprints").evaluated / "oof.parquet"
@@ -87,7 +82,13 @@ def run_of(name: str, metrics: dict[str, Any], rows: pd.DataFrame, knobs: Params
         {"confidence": knobs.section.profile.confidence, "seed": knobs.seed},
         {"model": name},
         nested=_folds(name, rows, metrics["tolerance"]),
-        figures=partial(_figures, name, rows, metrics["tolerance"]),
+        figures=partial(
+            predicted_measured,
+            rows.rename(columns={"value": "measured"}),
+            metrics["tolerance"],
+            f"{name}, folds of whole CPU models",
+            "performance",
+        ),
     )
 
 
@@ -95,12 +96,6 @@ def _folds(name: str, rows: pd.DataFrame, tolerance: float) -> Iterator[TrackedR
     for fold, own in rows.groupby("fold", sort=True):
         scores = headline(entries(own, tolerance)[name])
         yield TrackedRun(f"{name} grouped f{fold:02}", scores, {}, {"kind": "fold", "split": "grouped"})
-
-
-def _figures(name: str, rows: pd.DataFrame, tolerance: float) -> dict[str, Figure]:
-    title = f"{name}, folds of whole CPU models"
-    drawn = predicted_measured(rows.rename(columns={"value": "measured"}), tolerance, title, "performance")
-    return {"predicted-measured.png": drawn}
 
 
 @dataclass(frozen=True)
@@ -206,7 +201,7 @@ def evaluate_stage() -> None:
                 "entries": summaries,
             }
         },
-        "champion": champion(summaries),
+        "champion": ranked(summaries)[0],
     }
     write_json(PLACES.metrics, content)
     of_predictions(content, "grouped", "median_error", by_median(predictions)).write(PLACES)
