@@ -72,16 +72,16 @@ def _run(command: list[str], problem: str) -> None:
         raise InputError(f"{problem}: {last}")
 
 
-def ask(tool: Tool, view: View, cache: Path, *, known: bool = False) -> list[Answered]:
+def ask(tool: Tool, view: View, cache: Path) -> list[Answered]:
     """Run `tool` over what a view shows, or take what it said before."""
     answers = [
-        (piece.start, _answer(tool, view.stretches[piece], cache / "answers", known=known))
+        (piece.start, _answer(tool, view.stretches[piece], cache / "answers"))
         for piece in pieces(view, PIECE)
     ]
     return [_joined(answers, number) for number in range(len(answers[0][1]["ways"]))]
 
 
-def _answer(tool: Tool, stretches: Sequence[Stretch], cache: Path, *, known: bool) -> dict[str, Any]:
+def _answer(tool: Tool, stretches: Sequence[Stretch], cache: Path) -> dict[str, Any]:
     given: dict[str, Any] = {
         "values": np.concatenate([one.medians for one in stretches]),
         "starts": np.cumsum([0, *(one.stop - one.first for one in stretches)]),
@@ -96,8 +96,6 @@ def _answer(tool: Tool, stretches: Sequence[Stretch], cache: Path, *, known: boo
     digest = hashlib.sha256(digest_of(*(path for path in said if path.is_file())).encode() + content)
     path = cache / f"{tool.script.stem}-{digest.hexdigest()[:16]}.npz"
     if not path.is_file():
-        if known:
-            raise InputError("its answers are not computed yet")
         with replacing(path) as target:
             asked = target.with_name("asked.npz")
             np.savez(asked, **given)
