@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from sklearn import config_context
 
@@ -24,7 +23,7 @@ from serving.matrices.judge import judge
 from serving.matrices.request import answer_matrices
 from serving.matrices.schemas import MatricesRequest, Matrix, Pair
 from serving.models import ModelRef, Served
-from training.matrices.engine.engine import FULL, Engine, FittedEngine, Odds, drivers
+from training.matrices.engine.engine import FULL, Engine, Odds, drivers
 from training.matrices.engine.stored import EngineRecipe, TrainedEngine
 from training.matrices.fitting import FoldPart, MatrixExamples, dealt, parts
 from training.matrices.schemes import Cell
@@ -82,38 +81,12 @@ def odds_without(removal: Removal, odds_of: Odds, pair: Whole, gone: NDArray[np.
     return np.bincount(version, odds, len(pair)) / np.bincount(version, minlength=len(pair))
 
 
-def through_tables(fitted: FittedEngine, one: MatrixTables) -> pd.Series:
-    """Return what each metric adds to the log-odds of a pair, by Shapley's ends, each asked as tables.
-
-    This is what perfjudge did before it made versions of rows: a table of runs for every version.
-    """
-    metrics, target = list(fitted.metrics), one.standing.target
-    values = one.runs[metrics].to_numpy(np.float64)
-    scaled = fitted.known.scaled(values)
-    moved = np.nanmedian(scaled[target], axis=0) - np.nanmedian(scaled[~target], axis=0)
-    back = np.where(target[:, None], fitted.known.unscaled(scaled - moved), values)
-    versions = []
-    for metric in range(len(metrics)):
-        without, alone = values.copy(), back.copy()
-        without[:, metric], alone[:, metric] = back[:, metric], values[:, metric]
-        versions += [without, alone]
-    name = np.repeat(np.arange(len(versions)), len(values)).astype(str)
-    about = one.runs.drop(columns=metrics).iloc[np.tile(np.arange(len(values)), len(versions))]
-    about = about.assign(run_id=about["run_id"] + " " + name, pair_id=name).reset_index(drop=True)
-    numbers = pd.DataFrame(np.concatenate(versions), columns=metrics)
-    asked = MatrixTables(pd.concat([about, numbers], axis="columns"), one.causes, one.metrics)
-    odds = fitted.log_odds(asked)
-    return pd.Series(odds[1::2] - odds[::2], metrics).sort_values(ascending=False)
-
-
 SHIPPED = Path("data/raw/matrices")
 MODELS = ("logistic", "knn", "random-forest", "xgboost")
 TRIALS, MISSING, FOLDS = 6, 0.5, 3
 #: Metrics that are named, and of how many verdicts are told without them.
 NAMED, STEPS = 5, (1, 3, 5)
 BATCH, SINGLY = 1000, 20
-#: The runs that the old way is timed on.
-FEW = 3
 
 
 def main() -> None:
@@ -128,13 +101,12 @@ def _speed(examples: MatrixExamples, before: float) -> Table:
     rows = [row for model in MODELS for row in _times(model, examples)]
     return Table(
         "How long verdicts on matrices take",
-        {"model": "", "what": "", "a pair, ms": ".2f", "times the first": ".4f"},
+        {"model": "", "what": "", "a pair, ms": ".2f"},
         rows,
         [
             f"The shipped measurement; models are fitted to all of it with {TRIALS} trials, seed {SEED}.",
             "An answer is made of rules, validity tree, verdict, notes and five drivers.",
             "A command starts, and reads the model and the tables, too.",
-            "The first row is what perfjudge did before: a table of runs for each version of a pair.",
             "The shorter of two runs each, on one core; a command has all there are.",
             busy(before),
         ],
@@ -149,8 +121,6 @@ def _times(model: str, examples: MatrixExamples) -> Iterator[tuple[object, ...]]
     names = asked.standing.names
     singles = [_of_pair(asked, name) for name in names[:SINGLY]]
     bodies = [_body(one).encode() for one in singles]
-    sound = [_of_pair(examples.tables, name) for name in names[:FEW]]
-    first = best(lambda: [through_tables(engine.engine, one) for one in sound], 2) / FEW
     batch = asked.of_runs(asked.standing.pair < BATCH)
     pairs = len(batch.standing.names)
 
@@ -158,14 +128,13 @@ def _times(model: str, examples: MatrixExamples) -> Iterator[tuple[object, ...]]
         return [answer_matrices(body, served) for body in bodies]
 
     told = {
-        "drivers through tables": first,
         "one alone": best(lambda: [judge(_anew(one), served) for one in singles], 2) / SINGLY,
         "one alone, from JSON to JSON": best(answered, 2) / SINGLY,
         f"of {pairs} at once": best(lambda: judge(_anew(batch), served), 2) / pairs,
         f"perfjudge judge, of {len(names)} from cold": best(partial(_command, engine), 2) / len(names),
     }  # fmt: skip
     for what, seconds in told.items():
-        yield model, what, 1e3 * seconds, seconds / first
+        yield model, what, 1e3 * seconds
 
 
 def _of_pair(tables: MatrixTables, name: str) -> MatrixTables:

@@ -15,14 +15,17 @@ if TYPE_CHECKING:
     from training.evaluation.paired_bootstrap import Unseen
 
 
-def lazily(address: str) -> Callable[[], Any]:
-    """Return a function that imports and calls the function at ``package.module:name``."""
-    return partial(_called, address)
+def lazily(address: str, *given: str) -> Callable[[], Any]:
+    """Return a function that imports and calls the function at ``package.module:name``.
+
+    It is called with the results of the functions at the addresses `given`.
+    """
+    return partial(_called, address, *given)
 
 
-def _called(address: str) -> Any:
+def _called(address: str, *given: str) -> Any:
     module, _, name = address.partition(":")
-    return getattr(import_module(module), name)()
+    return getattr(import_module(module), name)(*map(_called, given))
 
 
 @dataclass(frozen=True)

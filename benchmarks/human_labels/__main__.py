@@ -256,12 +256,12 @@ PEOPLE_SAID = (
 
 
 def tool_judges(
-    tools: Sequence[Tool], view: View, cases: Cases, *, cache: Path, jobs: int, known: bool = False
+    tools: Sequence[Tool], view: View, cases: Cases, *, cache: Path, jobs: int
 ) -> tuple[list[Judge], list[str]]:
 
     def asked(tool: Tool) -> list[Answered] | InputError:
         try:
-            return ask(tool, view, cache, known=known)
+            return ask(tool, view, cache)
         except InputError as error:
             return error
 
@@ -299,13 +299,9 @@ def study(
     *,
     cache: Path,
     jobs: int,
-    known: bool = False,
 ) -> tuple[Told, Told]:
-    """Let all judge in both views; the features of `later` look past the target, if there are such.
-
-    `known` leaves out the tools that have not been asked yet.
-    """
-    asked = partial(_told_view, cases=run.cases, tools=tools, cache=cache, jobs=jobs, known=known)
+    """Let all judge in both views; the features of `later` look past the target, if there are such."""
+    asked = partial(_told_view, cases=run.cases, tools=tools, cache=cache, jobs=jobs)
     tables, cases, how = run.tables, run.cases, LabelRules()
     series, comparisons, sides = (
         series_of(tables.results),
@@ -338,13 +334,8 @@ def _in_hindsight(run: PipelineRun, cases: Cases) -> list[Judge]:
     return [replace(one, name=f"{one.name}, retrospective") for one in judges]
 
 
-def main(
-    path: Path = Path("../shared/data/sap-hana"), cache: Path = CACHE, jobs: int = 2, known: bool = False
-) -> None:
-    """Compute what is not known yet, print the tables, and write the page and the picture.
-
-    With --known, tools that were not asked before are left out.
-    """
+def main(path: Path = Path("../shared/data/sap-hana"), cache: Path = CACHE, jobs: int = 2) -> None:
+    """Compute what is not known yet, print the tables, and write the page and the picture."""
     if not (path / "annotations.json").is_file():
         sys.stderr.write(
             f"skipped: {path}/annotations.json is not there; --path names the data set sap-hana\n"
@@ -352,7 +343,7 @@ def main(
         return
     before = load()
     runs = [models.run(path, cache, chosen, jobs) for chosen in models.features()]
-    views = study(runs[0], next(iter(runs[1:]), None), TOOLS, cache=cache, jobs=jobs, known=known)
+    views = study(runs[0], next(iter(runs[1:]), None), TOOLS, cache=cache, jobs=jobs)
     write(path, runs[0], views, IMAGE, [busy(before)])
 
 

@@ -16,7 +16,7 @@ import yaml
 
 from benchmarks.human_labels.cases import Cases, Judge
 from benchmarks.table import clocked
-from data.comparisons.params import Comparisons, FeaturizeComparisons
+from data.comparisons.params import Comparisons
 from data.comparisons.sides import Sides
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
@@ -98,10 +98,9 @@ class PipelineRun:
 
 
 def features() -> tuple[str, ...]:
-    """Return the feature sets to run: the one of params.yaml, and the retrospective one if there is one."""
-    known = str(FeaturizeComparisons.model_fields["set"].annotation)
+    """Return the feature sets to run: the one of params.yaml, then the retrospective one."""
     own = load(Comparisons, ROOT / "params.yaml").section.featurize.set
-    return (own, RETROSPECTIVE) if RETROSPECTIVE in known and own != RETROSPECTIVE else (own,)
+    return tuple(dict.fromkeys((own, RETROSPECTIVE)))
 
 
 def run(source: Path, cache: Path, chosen: str, jobs: int, **knobs: Any) -> PipelineRun:

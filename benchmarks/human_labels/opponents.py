@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -51,30 +50,12 @@ TOOLS = (
 )
 
 
-def python_of(tool: Tool, cache: Path) -> Path:
-    """Return the interpreter that has what `tool` needs; its environment is made if it is not there."""
+def command(tool: Tool) -> list[str]:
+    """Return the command that runs the script of `tool` in an environment of its own, which uv keeps."""
     if tool.requirements is None:
-        return Path(sys.executable)
-    needed = f"{sys.version} {tool.requirements.read_text(encoding='utf-8')}"
-    place = cache / f"{tool.requirements.stem}-{hashlib.sha256(needed.encode()).hexdigest()[:12]}"
-    python, whole = place / "bin" / "python", place / "whole"
-    if not whole.is_file():
-        shutil.rmtree(place, ignore_errors=True)
-        for command in commands(place, python, tool.requirements):
-            _run(command, f"the environment of {tool.name} cannot be made")
-        whole.touch()
-    return python
-
-
-def commands(place: Path, python: Path, requirements: Path) -> list[list[str]]:
-    """Return what makes an environment: uv where there is one, else what Python brings along."""
-    uv = shutil.which("uv")
-    if uv is None:
-        make, install = [sys.executable, "-m", "venv"], [str(python), "-m", "pip", "install", "--quiet"]
-    else:
-        make = [uv, "venv", "--quiet", "--no-project", "--python", sys.executable]
-        install = [uv, "pip", "install", "--quiet", "--python", str(python)]
-    return [[*make, str(place)], [*install, "-r", str(requirements)]]
+        return [sys.executable, str(tool.script)]
+    needs = ["--with-requirements", str(tool.requirements)]
+    return ["uv", "run", "--quiet", "--no-project", "--python", sys.executable, *needs, str(tool.script)]
 
 
 def _run(command: list[str], problem: str) -> None:
@@ -82,23 +63,25 @@ def _run(command: list[str], problem: str) -> None:
     bare = {
         name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))
     }
-    done = subprocess.run(command, env=bare, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(command, env=bare, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise InputError(f"{problem}: {command[0]} is not installed") from None
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no word of why"])[-1]
         raise InputError(f"{problem}: {last}")
 
 
-def ask(tool: Tool, view: View, cache: Path, *, known: bool = False) -> list[Answered]:
+def ask(tool: Tool, view: View, cache: Path) -> list[Answered]:
     """Run `tool` over what a view shows, or take what it said before."""
-    python = None if known else python_of(tool, cache / "environments")
     answers = [
-        (piece.start, _answer(tool, python, view.stretches[piece], cache / "answers"))
+        (piece.start, _answer(tool, view.stretches[piece], cache / "answers"))
         for piece in pieces(view, PIECE)
     ]
     return [_joined(answers, number) for number in range(len(answers[0][1]["ways"]))]
 
 
-def _answer(tool: Tool, python: Path | None, stretches: Sequence[Stretch], cache: Path) -> dict[str, Any]:
+def _answer(tool: Tool, stretches: Sequence[Stretch], cache: Path) -> dict[str, Any]:
     given: dict[str, Any] = {
         "values": np.concatenate([one.medians for one in stretches]),
         "starts": np.cumsum([0, *(one.stop - one.first for one in stretches)]),
@@ -113,12 +96,10 @@ def _answer(tool: Tool, python: Path | None, stretches: Sequence[Stretch], cache
     digest = hashlib.sha256(digest_of(*(path for path in said if path.is_file())).encode() + content)
     path = cache / f"{tool.script.stem}-{digest.hexdigest()[:16]}.npz"
     if not path.is_file():
-        if python is None:
-            raise InputError("its answers are not computed yet")
         with replacing(path) as target:
             asked = target.with_name("asked.npz")
             np.savez(asked, **given)
-            _run([str(python), str(tool.script), str(asked), str(target)], f"{tool.name} failed")
+            _run([*command(tool), str(asked), str(target)], f"{tool.name} failed")
     with np.load(path) as found:
         return dict(found)
 

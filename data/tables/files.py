@@ -7,12 +7,15 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
 from data.errors import InputError
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 _AT_ONCE = 2**20
 
@@ -80,6 +83,15 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, content: Any) -> None:
     """Write `content` as indented JSON with sorted keys, so that equal content is equal bytes."""
     write_text(path, json.dumps(content, indent=2, sort_keys=True, allow_nan=False) + "\n")
+
+
+def write_tables(
+    directory: Path, tables: Mapping[str, DataFrame], compression: Literal["snappy", "zstd"] = "snappy"
+) -> None:
+    """Write each table to ``<name>.parquet`` in `directory`, in one piece."""
+    for name, table in tables.items():
+        with replacing(directory / f"{name}.parquet") as path:
+            table.to_parquet(path, index=False, compression=compression)
 
 
 def read_json(path: Path, model: type[T]) -> T:

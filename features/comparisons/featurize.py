@@ -17,7 +17,7 @@ from data.comparisons.tables import ComparisonTables
 from data.parallel import Compute, side_by_side
 from data.params import load
 from data.paths import Places
-from data.tables.files import replacing
+from data.tables.files import write_tables
 from features.comparisons.history import known_spreads, usual_spread
 from features.comparisons.vectors import Asked, computed, described, vectors, without_past
 
@@ -168,6 +168,4 @@ def featurize_stage() -> None:
     found["unlabelled"] = unlabelled(tables, valid, alike)
     if how.start_from == "champion":
         found["start"] = shipped(found["features"], alike)
-    for name, table in found.items():
-        with replacing(PLACES.processed / f"{name}.parquet") as path:
-            table.to_parquet(path, index=False, compression="zstd")
+    write_tables(PLACES.processed, found, "zstd")

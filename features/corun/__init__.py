@@ -10,7 +10,7 @@ def featurize_stage() -> None:
     from data.corun.tables import CorunTables
     from data.corun.validity import CorunDecisions
     from data.errors import InputError
-    from data.tables.files import replacing
+    from data.tables.files import write_tables
     from features.corun.rates import KEYS, PLACES, Solo, instances, placed_of, vectors
 
     tables = CorunTables.read(PLACES.interim)
@@ -20,8 +20,7 @@ def featurize_stage() -> None:
     if table["impact"].isna().all():
         raise InputError("no co-run has a solo time", file=PLACES.interim / "pairs.parquet")
     written = pd.concat([table, vectors(solo, placed_of(table))], axis="columns")
-    with replacing(PLACES.processed / "features.parquet") as path:
-        written.to_parquet(path, index=False)
+    write_tables(PLACES.processed, {"features": written})
     print(f"{len(table)} instances, {written.shape[1] - len(KEYS)} features")  # noqa: T201
 
 

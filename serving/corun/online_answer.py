@@ -113,7 +113,8 @@ def _progress_drivers(
             for one, until in zip(pair, (runs.seen, runs.corun.sum()), strict=True)
         )
         lost = alone / together if together else 1.0
-        drivers.append(ImpactDriverAnswer.of(event, together, alone, lost / factor - 1))
+        change = lost / factor - 1
+        drivers.append(ImpactDriverAnswer(feature=event, value=together, usual=alone, contribution=change))
         factor = lost
     return drivers
 
@@ -193,7 +194,9 @@ def _impact(
     impacts = online.model.model.impacts(without)
     rates = np.expm1(start[:, :, 0])
     drivers = [
-        ImpactDriverAnswer.of(event, rates[1, place], rates[0, place], impacts[0] / one - 1)
+        ImpactDriverAnswer(
+            feature=event, value=rates[1, place], usual=rates[0, place], contribution=impacts[0] / one - 1
+        )
         for place, (event, one) in enumerate(zip(events, impacts[1:], strict=True))
         if known[place]
     ]

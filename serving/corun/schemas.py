@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 from data.tables.documents import MAX_COUNT, Given
 from serving.http.schemas import ModelAnswer, Name, ServedModel, example, finite
@@ -17,6 +16,8 @@ Count = Annotated[float, Field(ge=0, lt=MAX_COUNT, allow_inf_nan=False)]
 CORUNS, CORUNNERS, INTERVALS, EVENTS = 200, 63, 20_000, 1_000
 Interval = Annotated[float, Field(ge=SHORTEST, le=1e6)]
 Seconds = Annotated[float, Field(ge=SHORTEST, le=LONGEST)]
+#: NaN becomes null.
+Finite = Annotated[float | None, AfterValidator(finite)]
 #: "+" joins the names of tasks.
 Task = Annotated[Name, Field(pattern="^[^+]*$")]
 
@@ -109,37 +110,19 @@ class ImpactShareAnswer(BaseModel):
         "of all that is not named."
     )
     #: Of this co-run; null where it was not counted, or is the rest.
-    value: float | None
-    usual: float | None = Field(description="The median over the known tasks of the machine.")
+    value: Finite
+    usual: Finite = Field(description="The median over the known tasks of the machine.")
     contribution: float = Field(description="0.08: adds 0.08 to the impact; all of a co-run add up.")
     corunners: list[str] = Field(description="Of which co-run, where those with each are added up.")
-
-    @classmethod
-    def of(
-        cls, feature: str, value: float, usual: float, contribution: float, corunners: Sequence[str]
-    ) -> ImpactShareAnswer:
-        """Describe a share; NaN becomes null."""
-        return cls(
-            feature=feature,
-            value=finite(value),
-            usual=finite(usual),
-            contribution=contribution,
-            corunners=list(corunners),
-        )
 
 
 class ImpactDriverAnswer(BaseModel):
     """What drives an answer."""
 
     feature: str
-    value: float | None
-    usual: float | None
+    value: Finite
+    usual: Finite
     contribution: float = Field(description="0.08: with the usual value the impact would be 8 % smaller.")
-
-    @classmethod
-    def of(cls, feature: str, value: float, usual: float, contribution: float) -> ImpactDriverAnswer:
-        """Describe a driver; NaN becomes null."""
-        return cls(feature=feature, value=finite(value), usual=finite(usual), contribution=contribution)
 
 
 class ExplainedAnswer(BaseModel):

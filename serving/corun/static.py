@@ -20,7 +20,7 @@ from serving.corun.schemas import (
     StaticPrediction,
 )
 from serving.http.schemas import finite
-from training.corun.estimators.arrays import CorunEvidence, LogShares, Way, split
+from training.corun.estimators.arrays import Way, split
 from training.corun.estimators.fitting import Learned, named_of
 from training.estimators.answering import model_answering, require_finite
 
@@ -77,8 +77,10 @@ def explained(
         require_finite(static.card.model, "contribution", *numbers)
     shares = things.named(found.shares.tolist())
     seen = dict(zip(columns, zip(values.tolist(), usual.tolist(), strict=True), strict=True))
-    each = [_share(name, share * found.points, seen, beside) for name, share in shares.items()]
-    each += [_shown(side, shown, found, beside) for side, shown in ((OWN, found.own), (OTHERS, found.others))]
+    rated = [(name, *_seen(name, seen), share) for name, share in shares.items()]
+    shown = ((OWN, found.own), (OTHERS, found.others))
+    rated += [(f"{side}{CORUNS}", one.value, one.usual, one.share) for side, one in shown]
+    each = [_share(name, value, usual, share * found.points, beside) for name, value, usual, share in rated]
     told = ExplainedAnswer(
         corunners=list(beside),
         machine=machine,
@@ -104,18 +106,17 @@ def _thing(column: str, events: frozenset[str]) -> str:
     return ""
 
 
-def _share(
-    name: str, points: float, seen: dict[str, tuple[float, float]], beside: Sequence[str]
-) -> ImpactShareAnswer:
+def _seen(name: str, seen: dict[str, tuple[float, float]]) -> tuple[float, float]:
+    """Return the value of a feature and the usual one; times are known by their logarithms."""
     value, usual = seen.get(name, (np.nan, np.nan))
-    if name.endswith(f"_{SECONDS}"):
-        value, usual = np.exp(value), np.exp(usual)
-    return ImpactShareAnswer.of(name, value, usual, points, beside)
+    return (np.exp(value), np.exp(usual)) if name.endswith(f"_{SECONDS}") else (value, usual)
 
 
-def _shown(side: str, shown: CorunEvidence, found: LogShares, beside: Sequence[str]) -> ImpactShareAnswer:
-    return ImpactShareAnswer.of(
-        f"{side}{CORUNS}", shown.value, shown.usual, shown.share * found.points, beside
+def _share(
+    feature: str, value: float, usual: float, contribution: float, beside: Sequence[str]
+) -> ImpactShareAnswer:
+    return ImpactShareAnswer(
+        feature=feature, value=value, usual=usual, contribution=contribution, corunners=list(beside)
     )
 
 
@@ -127,8 +128,7 @@ def _listed(each: Sequence[ImpactShareAnswer], beside: Sequence[str]) -> list[Im
     """Return the strongest, the strongest first, and the sums of what is left of each side."""
     ranked = sorted(each, key=strength)
     rest = [
-        ImpactShareAnswer.of(f"{side}{REST}", np.nan, np.nan, _side(side, ranked[NAMED:]), beside)
-        for side in (OTHERS, OWN)
+        _share(f"{side}{REST}", np.nan, np.nan, _side(side, ranked[NAMED:]), beside) for side in (OTHERS, OWN)
     ]
     return [one for one in (*ranked[:NAMED], *rest) if one.contribution]
 

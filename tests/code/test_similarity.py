@@ -8,7 +8,6 @@ from training.estimators import similarity_logistic as similarity_climb
 from training.estimators.similarity_logistic import (
     Curvature,
     Pairs,
-    Penalty,
     SimilarityLogistic,
     direct,
     expectation_maximisation,
@@ -69,7 +68,7 @@ def test_em_never_falls_and_ends_where_direct_maximum_likelihood_does(name):
 
 def pairs_of(x, y, ridge=1.0):
     sides = np.hsplit(x, 2)
-    return Pairs.of(*sides, y == 1, np.ones(len(y)), Penalty(ridge, True))
+    return Pairs.of(*sides, y == 1, np.ones(len(y)), ridge)
 
 
 def test_both_solvers_meet_from_a_start_that_is_not_their_own():

@@ -115,8 +115,7 @@ def test_what_only_two_features_together_tell_is_found():
     x = random.normal(size=(2000, 2))
     y = (x[:, 0] * x[:, 1] > 0).astype(int)
     asked = random.normal(size=(1000, 2))
-    model = TAN().fit(x, y)
-    assert model.levels_ != "classes"
+    model = TAN(5).fit(x, y)
     assert model.score(asked, asked[:, 0] * asked[:, 1] > 0) > 0.75
 
 
@@ -170,7 +169,7 @@ def test_memory_stays_below_the_data_itself():
 def test_a_constant_feature_changes_nothing():
     x, y = chained(300, 4)
     with_constant = np.column_stack([x, np.full(300, 7.0)])
-    for levels in ("best", "classes", 4):
+    for levels in (3, "classes", 4):
         expected = TAN(levels).fit(x, y).predict_proba(x)
         found = TAN(levels).fit(with_constant, y).predict_proba(with_constant)
         np.testing.assert_allclose(found, expected, rtol=1e-9)
@@ -202,8 +201,8 @@ def test_a_gap_is_told_by_its_features_name():
 @pytest.mark.parametrize(
     ("parameters", "line"),
     [
-        ({"levels": 1}, 'TAN: levels=1 is not "best", "classes" or a whole number from 2 to 256'),
-        ({"levels": "some"}, 'TAN: levels=\'some\' is not "best", "classes" or a whole number from 2 to 256'),
+        ({"levels": 1}, 'TAN: levels=1 is not "classes" or a whole number from 2 to 256'),
+        ({"levels": "some"}, "TAN: levels='some' is not \"classes\" or a whole number from 2 to 256"),
         ({"smoothing": 0.0}, "TAN: smoothing=0.0 is not above 0"),
     ],
 )

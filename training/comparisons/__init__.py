@@ -1,40 +1,12 @@
 """From vectors of comparisons of two results to models."""
 
-from training.supply import TrainingSupply, UnseenSupply
+from training.supply import TrainingSupply, lazily
 
-
-def _tune() -> None:
-    from training.comparisons.family import bound
-    from training.comparisons.tune import tune
-
-    tune(bound())
-
-
-def _train() -> None:
-    from training.comparisons.family import bound
-    from training.comparisons.train import train
-
-    train(bound())
-
-
-def _evaluate() -> None:
-    from training.comparisons.evaluate import evaluate
-    from training.comparisons.family import bound
-
-    evaluate(bound())
-
-
-def _promote() -> None:
-    from training.comparisons.family import bound
-    from training.comparisons.promote import promote
-
-    promote(bound())
-
-
-def _unseen() -> UnseenSupply:
-    from training.comparisons.promote import UNSEEN
-
-    return UNSEEN
-
-
-SUPPLY = TrainingSupply(tune=_tune, train=_train, evaluate=_evaluate, promote=_promote, unseen=_unseen)
+_FAMILY = "training.comparisons.family:bound"
+SUPPLY = TrainingSupply(
+    tune=lazily("training.comparisons.tune:tune", _FAMILY),
+    train=lazily("training.comparisons.train:train", _FAMILY),
+    evaluate=lazily("training.comparisons.evaluate:evaluate", _FAMILY),
+    promote=lazily("training.comparisons.promote:promote", _FAMILY),
+    unseen=lazily("training.comparisons.promote:unseen"),
+)

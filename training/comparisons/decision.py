@@ -165,7 +165,6 @@ def _key(part: str, model: str) -> str:
 
 
 #: The table of counts: one row a fold, an entry, a kind and a share.
-GUARANTEES_FILE = "promises.parquet"
 COUNTED = ("cases", "fails", "missed", "passes", "false_alarms", "unsure")
 
 

@@ -11,8 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.parallel import Compute, side_by_side
-from data.tables.files import replacing, write_json
-from training.comparisons.decision import GUARANTEES_FILE as PROMISES
+from data.tables.files import write_json, write_tables
 from training.comparisons.decision import (
     HeldRows,
     decision,
@@ -175,12 +174,10 @@ def evaluate(family: Family) -> None:
     """Write metrics.json, oof.parquet, promises.parquet and curves.parquet, and what DVC shows of them."""
     table = family.table()
     verdicts, counted = out_of_fold(family, table, read_tuned(family.places.tuned, Classified))
-    for name, frame in (("oof.parquet", verdicts), (PROMISES, counted)):
-        with replacing(family.places.evaluated / name) as path:
-            frame.to_parquet(path, index=False)
     folds = stratified(table.examples, family.section.evaluate, family.params.seed)
-    with replacing(family.places.evaluated / "curves.parquet") as path:
-        curves(table.examples, folds, family.params.seed, family.params.compute).to_parquet(path, index=False)
+    drawn = curves(table.examples, folds, family.params.seed, family.params.compute)
+    tables = {"oof": verdicts, "promises": counted, "curves": drawn}
+    write_tables(family.places.evaluated, tables)
     content = {
         **metrics(family, table, verdicts),
         "promises": {split: summaries(verdicts, counted, split) for split in ("grouped", "stratified")},

@@ -240,7 +240,9 @@ def _kept(directory: Path, run: str, root: Path) -> Unseen:
     return Unseen(WHAT, run, rows.rename(columns={"comparison_id": "case"}))
 
 
-UNSEEN = UnseenSupply((_OOF.as_posix(), _VECTORS.as_posix(), _PLACES.interim.as_posix()), _read, _kept)
+def unseen() -> UnseenSupply:
+    """Return how the out-of-fold predictions of a state are read."""
+    return UnseenSupply((_OOF.as_posix(), _VECTORS.as_posix(), _PLACES.interim.as_posix()), _read, _kept)
 
 
 def promote(family: Family) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -23,11 +23,9 @@ from training.registry.contest import OOF, Candidate, Compare, Kept, Means, by_e
 from training.registry.runs import TrackedRun, headline, scores_by_name, trials_of
 from training.supply import UnseenSupply
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 KEYS = ["task", "corunners", "machine"]
 KEPT = [*KEYS, "measured", "predicted", "group", "fold"]
+_UNIT = "impact (co-run / solo time)"
 #: What the online model is worth after so many seconds.
 _BY_SECONDS = ("within_tolerance", "mape", "r2")
 
@@ -37,6 +35,7 @@ def static_means(knobs: Params[Corun], metrics: dict[str, Any], places: Places) 
     design, oof = main_design(tuple(metrics["splits"])), pd.read_parquet(places.evaluated / OOF)
     entries = metrics["splits"][design]["entries"]
     rows = {name: _grouped(oof[(oof["model"] == name) & (oof["design"] == design)]) for name in entries}
+    drawn = partial(predicted_measured, tolerance=knobs.section.evaluate.tolerance, unit=_UNIT)
     runs = [
         TrackedRun(
             f"static {name}",
@@ -44,14 +43,12 @@ def static_means(knobs: Params[Corun], metrics: dict[str, Any], places: Places) 
             {**ImpactCard.read(places.models / name).params, "seed": knobs.seed},
             {"model": name},
             nested=(*_folds(f"static {name}", rows[name], knobs), *trials_of(places.tuned, name)),
-            figures=partial(_figures, rows[name], knobs, f"static {name}, folds of {design}"),
+            figures=partial(drawn, rows=rows[name], title=f"static {name}, folds of {design}"),
         )
         for name in ranked(entries)
     ]
     best = metrics["champion"]
-    return _contest_kept(metrics["data"], places, best, runs, rows[best]).means(
-        TrainedImpact.read, _errors(knobs)
-    )
+    return _kept_runs(metrics, places, best, runs, rows[best]).means(TrainedImpact.read, _errors(knobs))
 
 
 def online_means(knobs: Params[Corun], metrics: dict[str, Any], places: Places) -> Means:
@@ -61,6 +58,7 @@ def online_means(knobs: Params[Corun], metrics: dict[str, Any], places: Places) 
     entries = pd.DataFrame(told["entries"])
     then = entries[(entries["seconds"] == told["trained_at"]) & (entries["design"] == told["design"])]
     rows = {str(name): _grouped(own) for name, own in at.groupby("model")}
+    drawn = partial(predicted_measured, tolerance=knobs.section.evaluate.tolerance, unit=_UNIT)
     runs = [
         TrackedRun(
             f"online {row['model']}",
@@ -70,21 +68,20 @@ def online_means(knobs: Params[Corun], metrics: dict[str, Any], places: Places) 
             _by_seconds(entries[entries["model"] == row["model"]]),
             nested=_folds(f"online {row['model']}", rows[row["model"]], knobs),
             figures=partial(
-                _figures, rows[row["model"]], knobs, f"online {row['model']}, folds of {told['design']}"
+                drawn, rows=rows[row["model"]], title=f"online {row['model']}, folds of {told['design']}"
             ),
         )
         for row in then.sort_values(["mape", "model"]).to_dict("records")
     ]
     best = told["champion"]
-    kept = _contest_kept(metrics["data"], places, "online", runs, rows[best])
-    return kept.means(TrainedOnline.read, _errors(knobs))
+    return _kept_runs(metrics, places, "online", runs, rows[best]).means(TrainedOnline.read, _errors(knobs))
 
 
-def _contest_kept(
-    data: dict[str, Any], places: Places, directory: str, runs: list[TrackedRun], rows: pd.DataFrame
+def _kept_runs(
+    metrics: dict[str, Any], places: Places, directory: str, runs: list[TrackedRun], rows: pd.DataFrame
 ) -> Kept:
     vectors = places.processed / "features.parquet"
-    return Kept("corun", data, vectors, places.models / directory, runs, rows[KEPT])
+    return Kept("corun", metrics["data"], vectors, places.models / directory, runs, rows[KEPT])
 
 
 def _by_seconds(entries: pd.DataFrame) -> dict[str, dict[int, float]]:
@@ -112,11 +109,6 @@ def _folds(name: str, rows: pd.DataFrame, knobs: Params[Corun]) -> Iterator[Trac
         scores = accuracy(error, knobs.section.evaluate.tolerance)
         tags = {"kind": "fold", "split": str(design)}
         yield TrackedRun(f"{name} {design} f{fold:02}", scores, {"seed": knobs.seed}, tags)
-
-
-def _figures(rows: pd.DataFrame, knobs: Params[Corun], title: str) -> dict[str, Figure]:
-    drawn = predicted_measured(rows, knobs.section.evaluate.tolerance, title, "impact (co-run / solo time)")
-    return {"predicted-measured.png": drawn}
 
 
 STATIC, ONLINE = "co-runs from solo runs", "co-runs from first samples"

@@ -19,7 +19,7 @@ from data.errors import InputError
 from data.parallel import Compute, side_by_side
 from data.params import Params, load
 from data.tables.documents import written
-from data.tables.files import replacing, write_json
+from data.tables.files import write_json, write_tables
 from features.corun.rates import CORUN, MOST, OTHERS, OWN, PLACES
 from training.corun.estimators import fitting as impact_scores
 from training.corun.estimators.fitting import ImpactRecipe, ImpactTable, Learned, accuracy
@@ -419,7 +419,6 @@ def evaluate_stage() -> None:
     knobs, table = load(Corun), ImpactTable.read(FEATURES)
     cells = _cells(table, knobs)
     oof = _with_intervals(side_by_side(predicted, cells, knobs.compute, "evaluate corun"), knobs.section)
-    _write("oof", oof)
     prepared = [
         _as_prepared(cell, table.rates, how)
         for cell in cells
@@ -427,10 +426,10 @@ def evaluate_stage() -> None:
         if cell.part.design == "random" and CATALOGUE[cell.recipe.model].prepared
     ]
     table_1 = seed_table(side_by_side(predicted, prepared, knobs.compute, "table 1 of corun"))
-    _write("table1", table_1)
+    write_tables(PLACES.evaluated, {"oof": oof, "table1": table_1})
     entries = _entries(oof)
     main = main_design(tuple(entries))
-    champion = impact_scores.best(entries[main])
+    champion = impact_scores.ranked(entries[main])[0]
     rows = oof[(oof["design"] == main) & (oof["model"] == champion)]
     own = [cell for cell in cells if (cell.part.design, cell.recipe.model) == (main, champion)]
     _explain(table, own, rows, knobs)
@@ -496,11 +495,14 @@ def seed_table(found: list[pd.DataFrame]) -> pd.DataFrame:
 
 def _explain(table: ImpactTable, folds: list[ModelOfPart], oof: pd.DataFrame, knobs: Params[Corun]) -> None:
     """Write importance, drops and residuals of the champion, whose cells and predictions these are."""
-    _write("importance", permuted(folds[0], knobs.seed))
-    _write("removed", removed(folds, oof, knobs.compute))
     rates = table.frame[[*CORUN, *table.rates]]
     vectors = oof[CORUN].merge(rates, on=CORUN, how="left", validate="many_to_one")
-    _write("residuals", residuals(oof, vectors[list(table.rates)].to_numpy(np.float64)))
+    tables = {
+        "importance": permuted(folds[0], knobs.seed),
+        "removed": removed(folds, oof, knobs.compute),
+        "residuals": residuals(oof, vectors[list(table.rates)].to_numpy(np.float64)),
+    }
+    write_tables(PLACES.evaluated, tables)
 
 
 def _metrics(
@@ -541,11 +543,11 @@ def _online(table: ImpactTable, samples: pd.DataFrame, knobs: Params[Corun]) -> 
     ]
     found = side_by_side(judged, asked, knobs.compute, "online models of corun")
     if not found:
-        _write("online", pd.DataFrame(columns=list(ONLINE_COLUMNS)))
-        _write("online_residuals", pd.DataFrame(columns=list(RESIDUAL_COLUMNS)))
+        columns = {"online": ONLINE_COLUMNS, "online_residuals": RESIDUAL_COLUMNS}
+        empty = {name: pd.DataFrame(columns=list(own)) for name, own in columns.items()}
+        write_tables(PLACES.evaluated, empty)
         return None
     predictions = pd.concat(found, ignore_index=True)
-    _write("online", predictions)
     summary = by_seconds(predictions, section.evaluate.tolerance).round(DIGITS)
     main = "tasks" if "tasks" in set(summary["design"]) else "random"
     at = summary[(summary["seconds"] == section.online.trained_at) & (summary["design"] == main)]
@@ -554,7 +556,8 @@ def _online(table: ImpactTable, samples: pd.DataFrame, knobs: Params[Corun]) -> 
     own = predictions[["seconds", "design", "model"]].eq([section.online.trained_at, main, champion])
     changes = ratios(samples, table.frame, section.online.trained_at)
     rows = predictions[own.all(axis=1)].merge(changes, on=ONLINE_KEYS, how="left", validate="many_to_one")
-    _write("online_residuals", residuals(rows, rows[changes.columns.drop(ONLINE_KEYS)].to_numpy(np.float64)))
+    left = residuals(rows, rows[changes.columns.drop(ONLINE_KEYS)].to_numpy(np.float64))
+    write_tables(PLACES.evaluated, {"online": predictions, "online_residuals": left})
     return {
         "design": main,
         "champion": str(champion),
@@ -562,8 +565,3 @@ def _online(table: ImpactTable, samples: pd.DataFrame, knobs: Params[Corun]) -> 
         "entries": summary.to_dict("records"),
         "seeds": ONLINE,
     }
-
-
-def _write(name: str, table: pd.DataFrame) -> None:
-    with replacing(PLACES.evaluated / f"{name}.parquet") as path:
-        table.to_parquet(path, index=False)

@@ -82,14 +82,8 @@ def suggested(space: Space, trial: Trial) -> dict[str, Any]:
 Params = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class ClassWeights:
-    """What a comparison that passed and one that failed weigh in the fit."""
-
-    passed: float
-    failed: float
-
-
+#: The weight of a comparison that passed (0) and of one that failed (1) in the fit.
+ClassWeights = dict[int, float]
 Directions = tuple[int, ...]
 #: ``build(params, seed, weights)``, and the directions of the columns where the model is to keep them.
 Build = Callable[..., Any]
@@ -114,11 +108,6 @@ class Model:
     #: Parameters that differ while searching, to save time; a forest ranks its settings alike with fewer
     #: trees.
     in_search: dict[str, Any] = field(default_factory=dict)
-
-
-def mapping(balance: ClassWeights | None) -> dict[int, float] | None:
-    """Return the weights as scikit-learn's ``class_weight``; None if there are none."""
-    return None if balance is None else {0: balance.passed, 1: balance.failed}
 
 
 def neighbours(
@@ -153,8 +142,8 @@ def logistic(
     if directions is not None:
         from training.estimators.signed_logistic import SignedLogistic
 
-        return SignedLogistic(params["c"], directions=directions, class_weight=mapping(balance))
-    return LogisticRegression(C=params["c"], class_weight=mapping(balance), random_state=seed, **more)
+        return SignedLogistic(params["c"], directions=directions, class_weight=balance)
+    return LogisticRegression(C=params["c"], class_weight=balance, random_state=seed, **more)
 
 
 def decision_tree(
@@ -171,7 +160,7 @@ def decision_tree(
         min_samples_leaf=params["leaf"],
         criterion=params["criterion"],
         monotonic_cst=directions,
-        class_weight=mapping(balance),
+        class_weight=balance,
         random_state=seed,
         **more,
     )
@@ -181,7 +170,7 @@ def support_vectors(params: Params, seed: int, balance: ClassWeights | None, **m
     """Build a support vector machine."""
     from sklearn.svm import SVC
 
-    return SVC(C=params["c"], gamma="scale", class_weight=mapping(balance), random_state=seed, **more)
+    return SVC(C=params["c"], gamma="scale", class_weight=balance, random_state=seed, **more)
 
 
 def random_forest(
@@ -193,7 +182,7 @@ def random_forest(
     samples = params.get("samples")
     return RandomForestClassifier(
         **forest(params, seed),
-        class_weight=mapping(balance),
+        class_weight=balance,
         max_samples=samples,
         monotonic_cst=directions,
     )
@@ -205,9 +194,7 @@ def extra_trees(
     """Build extremely randomised trees."""
     from sklearn.ensemble import ExtraTreesClassifier
 
-    return ExtraTreesClassifier(
-        **forest(params, seed), class_weight=mapping(balance), monotonic_cst=directions
-    )
+    return ExtraTreesClassifier(**forest(params, seed), class_weight=balance, monotonic_cst=directions)
 
 
 def forest(params: Params, seed: int) -> dict[str, Any]:
@@ -232,7 +219,7 @@ def xgboost(
         learning_rate=params["rate_of_learning"],
         monotone_constraints=directions,
         subsample=params["subsample"],
-        scale_pos_weight=1.0 if balance is None else balance.failed / balance.passed,
+        scale_pos_weight=1.0 if balance is None else balance[1] / balance[0],
     )
 
 
@@ -352,7 +339,7 @@ class ClassCounts:
     def weights(self, cost_ratio: float) -> ClassWeights:
         """Return weights that balance the classes, times `cost_ratio` for fails."""
         both = self.passed + self.failed
-        return ClassWeights(both / (2 * self.passed), cost_ratio * both / (2 * self.failed))
+        return {0: both / (2 * self.passed), 1: cost_ratio * both / (2 * self.failed)}
 
 
 def space_of(model: Model) -> Space:

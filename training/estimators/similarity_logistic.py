@@ -22,14 +22,6 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Penalty:
-    """What is asked of the weights besides likelihood."""
-
-    ridge: float
-    intercept: bool
-
-
-@dataclass(frozen=True)
 class Pairs:
     """The penalised likelihood of labelled pairs, in standardised features.
 
@@ -49,16 +41,16 @@ class Pairs:
 
     @classmethod
     def of(
-        cls, baseline: Floats, target: Floats, dissimilar: NDArray[np.bool_], cost: Floats, penalty: Penalty
+        cls, baseline: Floats, target: Floats, dissimilar: NDArray[np.bool_], cost: Floats, penalty: float
     ) -> Self:
         """Standardise `baseline` and `target`, both of shape (n_pairs, n_features)."""
         n, width = baseline.shape
-        rows = np.empty((2 * n, width + penalty.intercept))
+        rows = np.empty((2 * n, width + 1))
         rows[:n, :width], rows[n:, :width] = baseline, target
         twice = np.concatenate([cost, cost])
         features = rows[:, :width]
         share = twice / twice.sum()
-        mean = share @ features if penalty.intercept else np.zeros(width)
+        mean = share @ features
         features -= mean
         spread = np.sqrt(np.einsum("i,ij,ij->j", share, features, features))
         scale = np.where(spread > 1e-12 * np.maximum(np.abs(mean), 1e-300), spread, 1.0)
@@ -66,7 +58,7 @@ class Pairs:
         rows[:, width:] = 1.0
         rows[n:][dissimilar] *= -1
         ridge = np.zeros(rows.shape[1])
-        ridge[:width] = penalty.ridge / scale**2
+        ridge[:width] = penalty / scale**2
         return cls(rows, dissimilar, twice, ridge, mean, scale)
 
     def some(self, most: int) -> Pairs:
@@ -94,7 +86,7 @@ class Pairs:
         turned = -weights if rise < 0 else weights
         coefficients = turned[:width] / self.scale
         intercept = turned[width:].sum() - coefficients @ self.mean
-        return coefficients, float(intercept) if len(weights) > width else 0.0
+        return coefficients, float(intercept)
 
     def likelihood(self, weights: Floats, scores: Floats) -> float:
         """Return the penalised log-likelihood of the labels."""
@@ -360,8 +352,6 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
     shared : int or "rest"
         How many columns at the end belong to baseline and target alike, for example sizes. ``"rest"``: the
         last one where the number of columns is odd. Give 0 to have an odd number refused.
-    fit_intercept : bool
-        Whether there is b.
     class_weight : dict, "balanced" or None
         What a pair weighs in the likelihood, by class.
     starts : int
@@ -408,7 +398,6 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
         *,
         ridge: float = 1.0,
         shared: int | str = "rest",
-        fit_intercept: bool = True,
         class_weight: dict[Any, float] | str | None = None,
         starts: int = DIRECTIONS + 1,
         tol: float = 1e-8,
@@ -417,7 +406,6 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
         self.solver = solver
         self.ridge = ridge
         self.shared = shared
-        self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.starts = starts
         self.tol = tol
@@ -456,8 +444,7 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
         self.classes_ = rows.classes
         self.n_shared_ = self._count_shared(rows.x.shape[1])
         self.n_own_ = (rows.x.shape[1] - self.n_shared_) // 2
-        penalty = Penalty(float(self.ridge), self.fit_intercept)
-        pairs = Pairs.of(*self._sides(rows.x), rows.y == 1, self._costs(rows), penalty)
+        pairs = Pairs.of(*self._sides(rows.x), rows.y == 1, self._costs(rows), float(self.ridge))
         climb = {"em": expectation_maximisation, "direct": direct}[self.solver]
         found = climb(pairs, start_of(pairs, self.starts), self.tol, self.max_iter)
         if not found.converged:

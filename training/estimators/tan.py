@@ -172,10 +172,6 @@ Whole = NDArray[np.intp]
 _VALUES, _ONE_HOT = 1 << 16, 1 << 19
 #: Of levels: a level's number is a byte.
 _NUMBERS = range(2, 257)
-#: Ways to cut that are compared: by class alone, and by frequency.
-_COMPARED: tuple[str | int, ...] = ("classes", 3, 5)
-#: Naive Bayes is too sure of itself, the more so the more features it has; these divide its log-odds.
-_TEMPERATURES = 2.0 ** np.arange(0, 8)
 
 
 class TAN(ClassifierMixin, BaseEstimator):
@@ -189,12 +185,11 @@ class TAN(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    levels : "best", "classes" or int
+    levels : "classes" or int
         How features are cut. ``"classes"``: where their relation to the class changes
         (`training.estimators.tan.class_cuts`); features that tell nothing of the class by themselves are
         left out. A number from 2 to 256: into so many levels of equal frequency; a feature of no more
-        distinct values keeps them. ``"best"``: whichever of classes, 3 and 5 makes the classes of left-out
-        rows most probable, see `Notes`.
+        distinct values keeps them.
     smoothing : float
         What is added to every count of the tables (Laplace).
     class_weight : dict, "balanced" or None
@@ -205,8 +200,6 @@ class TAN(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-    levels_ : "classes" or int
-        What was chosen, or given.
     cuts_ : ndarray of shape (n_features, n_cuts)
         A value's level is the number of cuts below it; infinite where a feature has fewer levels.
     parents_ : ndarray of shape (n_features,)
@@ -216,18 +209,11 @@ class TAN(ClassifierMixin, BaseEstimator):
         The logarithm of P(level | parent's level, class), feature after feature, the parent's levels in rows.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
-
-    Notes
-    -----
-    ``"best"`` compares by the log-likelihood of each row's class when that row is left out of the tables,
-    which needs no second fit: one is taken from its counts. Cuts and tree remain those of all rows. Every
-    class weighs the same, and the log-odds are divided by the power of two that suits them best, since naive
-    Bayes ranks better than it estimates (Domingos and Pazzani 1997).
     """
 
     def __init__(
         self,
-        levels: str | int = "best",
+        levels: str | int = 3,
         *,
         smoothing: float = 1.0,
         class_weight: dict[Any, float] | str | None = None,
@@ -254,11 +240,7 @@ class TAN(ClassifierMixin, BaseEstimator):
         self._check_parameters()
         rows = labelled(self, X, y, sample_weight)
         smoothing = float(self.smoothing)
-        self.levels_ = self.levels
-        if self.levels == "best":
-            self.levels_, network = _best(rows, smoothing)
-        else:
-            network = _Network.of(rows, self.levels)
+        network = _Network.of(rows, self.levels)
         self.classes_ = rows.classes
         self.cuts_, self.parents_ = network.cuts, network.parents
         self.log_tables_ = np.log(network.counts + smoothing) - np.log(network.sums(smoothing))
@@ -282,10 +264,8 @@ class TAN(ClassifierMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         whole = isinstance(self.levels, int | np.integer) and self.levels in _NUMBERS
-        if not whole and not (isinstance(self.levels, str) and self.levels in {"best", "classes"}):
-            raise ValueError(
-                f'TAN: levels={self.levels!r} is not "best", "classes" or a whole number from 2 to 256'
-            )
+        if not whole and self.levels != "classes":
+            raise ValueError(f'TAN: levels={self.levels!r} is not "classes" or a whole number from 2 to 256')
         if not self.smoothing > 0:
             raise ValueError(f"TAN: smoothing={self.smoothing!r} is not above 0")
 
@@ -356,40 +336,6 @@ class _Network:
         sizes = np.repeat(shape.levels, shape.outer)
         sums = np.add.reduceat(self.counts + smoothing, np.cumsum(sizes) - sizes, axis=1)
         return np.repeat(sums, sizes, axis=1)
-
-    def left_out(self, rows: Labelled, smoothing: float) -> float:
-        """Return the mean log-likelihood of the classes of rows that are left out; see `TAN`."""
-        from scipy.special import log_softmax
-
-        shape, sums = _Shape.of(self.cuts, self.parents), self.sums(smoothing)
-        once = np.minimum(rows.weighed(), 1.0)[:, None]
-        joint = np.empty((len(rows.y), len(self.counts)))
-        for part in _blocks(len(joint), self.coded.shape[1], _VALUES):
-            cells = shape.cells(self.coded[part])
-            for place, counts in enumerate(self.counts):
-                less = np.where(rows.y[part, None] == place, once[part], 0.0)
-                # where weights are no whole numbers, the last digit may be lost on the way to zero
-                count = np.maximum(counts[cells] - less, 0.0) + smoothing
-                total = np.maximum(sums[place][cells] - less, count)
-                joint[part, place] = np.log(count / total).sum(axis=1)
-        weights = rows.weighed() / np.bincount(rows.y, rows.weights)[rows.y]
-        own = np.arange(len(joint)), rows.y
-        return max(
-            float(weights @ log_softmax(joint / warmth, axis=1)[own]) / len(self.counts)
-            for warmth in _TEMPERATURES
-        )
-
-
-def _best(rows: Labelled, smoothing: float) -> tuple[str | int, _Network]:
-    """Return the cuts under which left-out rows are most probable, and their network."""
-    best, chosen = -np.inf, None
-    for levels in _COMPARED:
-        network = _Network.of(rows, levels)
-        value = network.left_out(rows, smoothing)
-        if chosen is None or value > best:
-            best, chosen = value, (levels, network)
-    assert chosen is not None
-    return chosen
 
 
 def _counts(coded: Codes, shape: _Shape, rows: Labelled) -> Floats:

@@ -277,8 +277,8 @@ def draw_reliability(verdicts: pd.DataFrame, title: str) -> Figure:
     return figure
 
 
-def predicted_measured(rows: pd.DataFrame, tolerance: float, title: str, unit: str) -> Figure:
-    """Draw predictions over what was measured, and the band that counts as right.
+def predicted_measured(rows: pd.DataFrame, tolerance: float, title: str, unit: str) -> dict[str, Figure]:
+    """Draw predictions over what was measured, and the band that counts as right, by file name.
 
     Parameters
     ----------
@@ -298,7 +298,7 @@ def predicted_measured(rows: pd.DataFrame, tolerance: float, title: str, unit: s
     axes.legend(loc="upper left")
     if ends[1] > _DECADE * ends[0]:
         axes.set(xscale="log", yscale="log")
-    return figure
+    return {"predicted-measured.png": figure}
 
 
 def _flags(verdicts: pd.DataFrame) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from data.errors import InputError
 from data.stage import EXTRAS
 from data.tables.documents import written
-from data.tables.files import replacing, write_json
+from data.tables.files import write_json, write_tables
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
@@ -182,8 +182,8 @@ def write_found(directory: Path, found: Sequence[Found[Any]]) -> None:
         tuned.setdefault(one.part, {})[one.model] = asdict(one.tuned)
     write_json(directory / "tuned.json", tuned)
     trials = pd.DataFrame([asdict(row) for one in found for row in one.trials])
-    with replacing(directory / "trials.parquet") as path:
-        trials.sort_values(["part", "model", "trial"], ignore_index=True).to_parquet(path, index=False)
+    ordered = trials.sort_values(["part", "model", "trial"], ignore_index=True)
+    write_tables(directory, {"trials": ordered})
 
 
 def read_tuned(directory: Path, kind: type[T]) -> dict[str, dict[str, T]]:

@@ -367,11 +367,6 @@ def _means(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     )
 
 
-def champion(summaries: dict[str, Any]) -> str:
-    """Return the model that is `ranked` first."""
-    return ranked(summaries)[0]
-
-
 def ranked(summaries: dict[str, Any]) -> list[str]:
     """Sort models by pooled median error, the smallest first, then by name."""
     models = [name for name, content in summaries.items() if content["kind"] == "model"]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ from data.parallel import side_by_side
 from data.params import Params, load
 from data.paths import Places
 from data.tables.documents import written
-from data.tables.files import digest_of, replacing, write_json
+from data.tables.files import digest_of, write_json, write_tables
 from features.fingerprints.matrix import PLACES, FingerprintTable, Measured
 from training.evaluation.figures import of_predictions, predicted_measured
 from training.evaluation.paired_bootstrap import Unseen, by_entry
@@ -28,7 +28,6 @@ from training.fingerprints.prediction import (
     Forecast,
     by_application,
     by_median,
-    champion,
     entries,
     forecast,
     ranked,
@@ -36,10 +35,6 @@ from training.fingerprints.prediction import (
 from training.fingerprints.profiles import Profile, overlap, profile, resamples, scaled, top, units
 from training.registry.runs import Logbook, TrackedRun, headline, scores_by_name
 from training.supply import UnseenSupply
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 WHAT = "forecasts"
 _OOF = Places("fingerprints").evaluated / "oof.parquet"
@@ -87,7 +82,13 @@ def run_of(name: str, metrics: dict[str, Any], rows: pd.DataFrame, knobs: Params
         {"confidence": knobs.section.profile.confidence, "seed": knobs.seed},
         {"model": name},
         nested=_folds(name, rows, metrics["tolerance"]),
-        figures=partial(_figures, name, rows, metrics["tolerance"]),
+        figures=partial(
+            predicted_measured,
+            rows.rename(columns={"value": "measured"}),
+            metrics["tolerance"],
+            f"{name}, folds of whole CPU models",
+            "performance",
+        ),
     )
 
 
@@ -95,12 +96,6 @@ def _folds(name: str, rows: pd.DataFrame, tolerance: float) -> Iterator[TrackedR
     for fold, own in rows.groupby("fold", sort=True):
         scores = headline(entries(own, tolerance)[name])
         yield TrackedRun(f"{name} grouped f{fold:02}", scores, {}, {"kind": "fold", "split": "grouped"})
-
-
-def _figures(name: str, rows: pd.DataFrame, tolerance: float) -> dict[str, Figure]:
-    title = f"{name}, folds of whole CPU models"
-    drawn = predicted_measured(rows.rename(columns={"value": "measured"}), tolerance, title, "performance")
-    return {"predicted-measured.png": drawn}
 
 
 @dataclass(frozen=True)
@@ -174,8 +169,7 @@ def profile_stage() -> None:
     seeds = {one.ours.application: one.seeds for one in found}
     profiles = {one.ours.application: one.ours for one in found}
     written = {**tables(found), "claims": claims(profiles, seeds, section.profile, knobs.seed)}
-    for name, table in written.items():
-        _write(PLACES.profiled, name, table)
+    write_tables(PLACES.profiled, written)
     trusted = int(written["trust"]["enough"].sum())
     print(f"{len(found)} applications profiled, {trusted} of them can be trusted")  # noqa: T201
 
@@ -192,8 +186,8 @@ def evaluate_stage() -> None:
     tasks = [Forecast(one, named, how.confidence, how.boosting, knobs.seed) for one in kept]
     found = side_by_side(forecast, tasks, knobs.compute, "evaluate fingerprints")
     predictions, tolerance = pd.concat(found, ignore_index=True), section.evaluate.tolerance
-    _write(PLACES.evaluated, "oof", predictions)
-    _write(PLACES.evaluated, "accuracy", by_application(predictions, tolerance))
+    tables = {"oof": predictions, "accuracy": by_application(predictions, tolerance)}
+    write_tables(PLACES.evaluated, tables)
     summaries = entries(predictions, tolerance)
     content = {
         "family": "fingerprints",
@@ -207,7 +201,7 @@ def evaluate_stage() -> None:
                 "entries": summaries,
             }
         },
-        "champion": champion(summaries),
+        "champion": ranked(summaries)[0],
     }
     write_json(PLACES.metrics, content)
     of_predictions(content, "grouped", "median_error", by_median(predictions)).write(PLACES)
@@ -227,8 +221,3 @@ def _described(section: Fingerprints, measured: list[Measured]) -> dict[str, Any
         "cpu_models": len({cpu for one in measured for cpu in one.cpus}),
         "applications": len(measured),
     }
-
-
-def _write(directory: Path, name: str, table: pd.DataFrame) -> None:
-    with replacing(directory / f"{name}.parquet") as path:
-        table.to_parquet(path, index=False)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -127,7 +127,7 @@ class Driver:
     contribution: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MatrixVerdict:
     """The verdict on one pair of matrices.
 
@@ -150,15 +150,15 @@ class MatrixVerdict:
     pair_id: str
     workload: str
     group: str
-    group_used: str
-    verdict: Literal["pass", "fail", "invalid"]
-    probability: float | None
-    threshold: float | None
+    group_used: str = ""
+    verdict: Literal["pass", "fail", "invalid"] = "invalid"
+    probability: float | None = None
+    threshold: float | None = None
     reason: str
     baseline_runs: int
     target_runs: int
     invalid_runs: tuple[InvalidRun, ...]
-    drivers: tuple[Driver, ...]
+    drivers: tuple[Driver, ...] = ()
     notes: tuple[str, ...]
 
 
@@ -219,17 +219,6 @@ def judge(
     return MatrixJudgement(tuple(verdicts), known.notes)
 
 
-@dataclass(frozen=True)
-class _Answer:
-    """What the engine said of a pair; of one that it was not asked about, nothing."""
-
-    group_used: str = ""
-    verdict: Literal["pass", "fail", "invalid"] = "invalid"
-    probability: float | None = None
-    threshold: float | None = None
-    drivers: tuple[Driver, ...] = ()
-
-
 @dataclass
 class _Pair:
     """What is told of the runs of a pair; of its target, if it has one, workload and group."""
@@ -277,25 +266,27 @@ def _invalid(trained: TrainedEngine, tables: MatrixTables) -> list[InvalidRun | 
     return found
 
 
-def _answers(trained: TrainedEngine, sound: MatrixTables, count: int, watch: Watch) -> dict[str, _Answer]:
-    """Ask the engine about the pairs of `sound`."""
+def _answers(
+    trained: TrainedEngine, sound: MatrixTables, count: int, watch: Watch
+) -> dict[str, dict[str, Any]]:
+    """Return by pair the fields of `MatrixVerdict` that the engine tells."""
     if sound.runs.empty:
         return {}
     units = dict(zip(sound.metrics["metric"].tolist(), sound.metrics["unit"].tolist(), strict=True))
     return {
-        one.pair_id: _Answer(
-            one.group_used,
-            "fail" if one.abnormal else "pass",
-            one.probability,
-            one.threshold,
-            tuple(
+        one.pair_id: {
+            "group_used": one.group_used,
+            "verdict": "fail" if one.abnormal else "pass",
+            "probability": one.probability,
+            "threshold": one.threshold,
+            "drivers": tuple(
                 Driver(
                     own.metric, str(units[own.metric]), _known(own.baseline), _known(own.target),
                     own.contribution,
                 )
                 for own in one.drivers
             ),
-        )
+        }
         for one in watch(trained.engine.told(sound, count), len(sound.standing.names))
     }  # fmt: skip
 
@@ -316,7 +307,9 @@ def _unit_notes(sound: MatrixTables) -> dict[str, list[str]]:
     return notes
 
 
-def _verdict(pair: _Pair, reason: str, answer: _Answer | None, notes: Sequence[str]) -> MatrixVerdict:
+def _verdict(
+    pair: _Pair, reason: str, answer: Mapping[str, Any] | None, notes: Sequence[str]
+) -> MatrixVerdict:
     return MatrixVerdict(
         pair_id=pair.pair_id,
         workload=pair.workload,
@@ -326,5 +319,5 @@ def _verdict(pair: _Pair, reason: str, answer: _Answer | None, notes: Sequence[s
         target_runs=pair.valid[SIDES[1]],
         invalid_runs=tuple(pair.invalid),
         notes=tuple(notes),
-        **vars(answer or _Answer()),
+        **(answer or {}),
     )

@@ -62,7 +62,7 @@ from data.matrices.params import Matrices
 from data.params import Params, load
 from data.paths import Places
 from data.tables.documents import written
-from data.tables.files import replacing, write_json
+from data.tables.files import write_json, write_tables
 from training.evaluation.figures import of_verdicts
 from training.evaluation.metrics import entries
 from training.evaluation.search import require_known
@@ -122,11 +122,9 @@ def evaluate_stage() -> None:
     knobs = load(Matrices)
     require_known(knobs.section.evaluate.models, CATALOGUE, "matrices")
     metrics, frames = evaluated(MatrixExamples.read(PLACES.interim, PLACES.valid), knobs)
-    for name, frame in frames.items():
-        # times differ in every run: as an output of the stage they would make DVC run it again
-        directory = PLACES.reports if name == TIMES else PLACES.evaluated
-        with replacing(directory / f"{name}.parquet") as path:
-            frame.to_parquet(path, index=False)
+    # times differ in every run: as an output of the stage they would make DVC run it again
+    write_tables(PLACES.reports, {TIMES: frames.pop(TIMES)})
+    write_tables(PLACES.evaluated, frames)
     write_json(PLACES.metrics, metrics)
     of_verdicts(metrics, SPLIT, frames["oof"]).write(PLACES)
 

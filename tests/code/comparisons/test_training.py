@@ -66,7 +66,7 @@ def test_a_sampler_that_has_nothing_to_do_or_too_few_fails_is_infeasible(counts,
 def test_the_cost_ratio_stands_on_top_of_balanced_classes():
     for counts in (ClassCounts(50, 50), ClassCounts(990, 10)):
         weights = counts.weights(3.0)
-        assert weights.failed * counts.failed == pytest.approx(3 * weights.passed * counts.passed)
+        assert weights[1] * counts.failed == pytest.approx(3 * weights[0] * counts.passed)
 
 
 @pytest.mark.parametrize("name", CATALOGUE)

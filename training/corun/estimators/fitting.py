@@ -303,11 +303,6 @@ def _again(runs: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(found, ignore_index=True) if found else runs.iloc[:0].assign(others=0.0)
 
 
-def best(summaries: dict[str, Any]) -> str:
-    """Return the regression that is `ranked` first."""
-    return ranked(summaries)[0]
-
-
 def ranked(summaries: dict[str, Any]) -> list[str]:
     """Sort regressions by pooled mean error, the smallest first, then by name: ranges are no numbers."""
     models = {name: content for name, content in summaries.items() if content["kind"] == "regression"}

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from data.matrices.tables import SIDES
 from features.matrices.forms import Rows
 from features.matrices.projection import Projection
-from training.estimators.catalogue import ClassWeights, Model, Params
+from training.estimators.catalogue import Model, Params
 from training.evaluation.thresholds import Promised, Scored, kept
 from training.matrices.engine.models import log_odds
 
@@ -173,7 +173,7 @@ def fitted(model: Model, params: Params, x: Floats, y: NDArray[np.int64], seed: 
 
     rows = resampled(y, params["sampler"], params.get("rate", 1.0), seed)
     cost = params["cost_ratio"]
-    weights = None if cost == 1 or not model.weighted else ClassWeights(1.0, cost)
+    weights = None if cost == 1 or not model.weighted else {0: 1.0, 1: cost}
     own = {**params, "k": min(params["k"], len(rows))} if "k" in params else params
     with warnings.catch_warnings():
         # weights that are not quite there judge as well

@@ -19,7 +19,6 @@ from training.estimators.catalogue import (
     Whole,
     decision_tree,
     logistic,
-    mapping,
     support_vectors,
 )
 
@@ -81,7 +80,7 @@ def _tan(params: Params, seed: int, balance: ClassWeights | None) -> Any:
     from training.estimators.tan import TAN
 
     del seed
-    return TAN(params["levels"], class_weight=mapping(balance))
+    return TAN(params["levels"], class_weight=balance)
 
 
 def _similarity(params: Params, seed: int, balance: ClassWeights | None) -> Any:
@@ -93,7 +92,7 @@ def _similarity(params: Params, seed: int, balance: ClassWeights | None) -> Any:
         "direct",
         ridge=params["ridge"],
         shared=0,
-        class_weight=mapping(balance),
+        class_weight=balance,
         starts=params["starts"],
         tol=params["tolerance"],
         max_iter=params["iterations"],
