@@ -1,29 +1,13 @@
 import json
-import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from lxml import etree
 
-from serving.cli import run
+from tests.commands import PROGRAM, perfjudge, perfjudge_process
 from tests.system.conftest import comparison
-
-PROGRAM = Path(sys.executable).with_name("perfjudge")
-
-
-def perfjudge(*arguments, **environment):
-    """Run the command in a process of its own."""
-    return subprocess.run(
-        [PROGRAM, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=os.environ | environment,
-        check=False,
-    )
 
 
 @pytest.fixture
@@ -33,7 +17,9 @@ def judged(request_file, model_directory):
 
 
 def test_help_names_the_commands():
-    assert {"judge", "compare", "import", "serve", "collect"} <= set(perfjudge("--help").stdout.split())
+    assert {"judge", "compare", "import", "serve", "collect"} <= set(
+        perfjudge_process("--help").stdout.split()
+    )
 
 
 def test_help_imports_nothing_heavy():
@@ -71,8 +57,9 @@ def test_a_model_with_arrays_judges_without_its_heavy_libraries(model, request, 
         (["judge", "data/raw/matrices", "--retrospective"], "--retrospective is not for"),
     ],
 )
-def test_bad_usage_gets_one_line_and_exit_2(arguments, named, tmp_path):
-    done = perfjudge(*arguments, MLFLOW_TRACKING_URI=f"sqlite:///{tmp_path}/none.db")
+def test_bad_usage_gets_one_line_and_exit_2(arguments, named, tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/none.db")
+    done = perfjudge(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
     assert named in done.stderr
@@ -80,7 +67,7 @@ def test_bad_usage_gets_one_line_and_exit_2(arguments, named, tmp_path):
 
 @pytest.mark.parametrize("command", [["judge", "x.json"], ["serve"]])
 def test_without_a_champion_one_line_names_the_command_which_makes_one(command, tmp_path):
-    done = perfjudge(*command, MLFLOW_TRACKING_URI=f"sqlite:///{tmp_path}/none.db")
+    done = perfjudge_process(*command, MLFLOW_TRACKING_URI=f"sqlite:///{tmp_path}/none.db")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert "dvc repro" in done.stderr
 
@@ -95,13 +82,13 @@ def test_a_model_that_is_none_is_named(tmp_path, request_file):
 
 def test_a_taken_port_is_named(listening, model_directory):
     port = listening.url.rsplit(":", 1)[-1]
-    done = perfjudge("serve", "--model", model_directory, "--port", port)
+    done = perfjudge_process("serve", "--model", model_directory, "--port", port)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert port in done.stderr
 
 
-def test_the_table_shows_every_verdict_and_counts_them(judged):
-    done = judged()
+def test_the_table_shows_every_verdict_and_counts_them(request_file, model_directory):
+    done = perfjudge_process("judge", request_file, "--model", model_directory)
     assert done.returncode == 0
     assert "2 comparisons: 1 fail, 1 pass, 0 invalid" in done.stdout
     cells = [line.split("\u2502") for line in done.stdout.splitlines() if "\u2502" in line]
@@ -253,14 +240,14 @@ def test_results_that_cannot_be_compared_get_one_line(tmp_path, model_directory,
 
 
 def test_what_only_one_of_two_files_has_is_named_in_every_answer_and_fails_when_asked_for(
-    tmp_path, model_directory, capsysbinary
+    tmp_path, model_directory
 ):
     before, after = run_of(1.0, tmp_path / "before.json"), run_of(1.0, tmp_path / "after.json", threads=(1,))
     note = f"1 configuration only in {before}: b/x/m with 2 threads"
 
     def compared(target, *options):
-        code = run(["compare", str(before), str(target), "--model", str(model_directory), *options])
-        return code, capsysbinary.readouterr().out.decode()
+        done = perfjudge("compare", before, target, "--model", model_directory, *options)
+        return done.returncode, done.stdout
 
     for form, named in (("table", note), ("markdown", "- vanished: b/x/m with 2 threads"), ("junit", note)):
         code, told = compared(after, "--format", form, "--fail-on-regression")

@@ -1,11 +1,8 @@
 """Damaged input and output that cannot be written: exit 0 or 2, and one line that says why."""
 
-import contextlib
-import io
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -14,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from serving.cli import run
+from tests.commands import PROGRAM, perfjudge
 from tests.system.matrices import inputs as matrix_inputs
 from training.matrices.engine.stored import TrainedEngine
 from training.registry.stored import CARD
@@ -33,16 +30,13 @@ PROPERTY = settings(
 )  # fmt: skip
 
 
-def perfjudge(*arguments):
-    """Run a command in this process; return its exit code and what it wrote to standard error."""
-    told, shown = io.StringIO(), io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    with contextlib.redirect_stderr(told), contextlib.redirect_stdout(shown):
-        code = run([str(one) for one in arguments])
-    return code, told.getvalue()
+def status_and_error(*arguments):
+    done = perfjudge(*arguments)
+    return done.returncode, done.stderr
 
 
 def require_an_answer_or_one_line(*arguments):
-    code, told = perfjudge(*arguments)
+    code, told = status_and_error(*arguments)
     assert code in {0, 2}, told
     if code == 2:
         assert told.count("\n") == 1, told
@@ -79,7 +73,7 @@ def test_tables_with_any_damaged_column_are_judged_or_refused(data, model_direct
             "import": ["import", "tables", source, "-o", Path(directory, "imported")],
             "labels": ["labels", "people", source],
         }[command]
-        code, told = perfjudge(*arguments, *more)
+        code, told = status_and_error(*arguments, *more)
         assert code in {0, 2}, told
         if code == 2 and not more:
             assert told.count("\n") == 1, told
@@ -136,7 +130,7 @@ def test_a_card_that_lacks_a_metric_of_its_model_is_refused(engine, tmp_path):
     card = tmp_path / "engine" / CARD
     metric = TrainedEngine.read(engine).engine.metrics[0]
     card.write_text(card.read_text().replace(f'"{metric}"', '"renamed"'))
-    code, told = perfjudge("judge", SAMPLES / "matrices.json", "--model", tmp_path / "engine")
+    code, told = status_and_error("judge", SAMPLES / "matrices.json", "--model", tmp_path / "engine")
     assert (code, told) == (
         2,
         f'perfjudge: {card}: metrics: lacks "{metric}", which the model beside it takes\n',
@@ -147,14 +141,14 @@ def test_a_card_that_lacks_a_metric_of_its_model_is_refused(engine, tmp_path):
 def test_a_file_whose_name_is_not_utf8_is_judged_or_refused(name, model_directory, tmp_path):
     path = os.fsdecode(os.fsencode(tmp_path) + b"/" + name)
     shutil.copy(REQUEST if name.endswith(b"json") else SAMPLES / "labelled.xml", path)
-    code, told = perfjudge("judge", path, "--model", model_directory)
+    code, told = status_and_error("judge", path, "--model", model_directory)
     assert (code, told.count("\n")) == (2, 1)
     assert "\\udcff" in told
     assert "is not UTF-8" in told
 
 
 def judged_into(output, model, *more):
-    return perfjudge("judge", REQUEST, "--model", model, "-o", output, *more)
+    return status_and_error("judge", REQUEST, "--model", model, "-o", output, *more)
 
 
 def test_no_directory_is_made_for_an_output(model_directory, tmp_path):
@@ -213,16 +207,15 @@ def test_a_full_disk_names_the_file(model_directory, tmp_path, monkeypatch):
 
 
 def test_a_full_standard_output_is_named(model_directory):
-    program = Path(sys.executable).with_name("perfjudge")
     with Path("/dev/full").open("w") as full:
-        command = [program, "judge", REQUEST, "--model", model_directory]
+        command = [PROGRAM, "judge", REQUEST, "--model", model_directory]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (2, "perfjudge: standard output: No space left on device\n")
 
 
 def test_an_unknown_table_is_told_the_nearest_formats(model_directory, tmp_path):
     (tmp_path / "bad.csv").write_text("a,b\n1,2\n")
-    code, told = perfjudge("judge", tmp_path / "bad.csv", "--model", model_directory)
+    code, told = status_and_error("judge", tmp_path / "bad.csv", "--model", model_directory)
     assert code == 2
     assert "nearest: " in told
     assert "long-csv (lacks value, operation)" in told

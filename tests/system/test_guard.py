@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from functools import partial
@@ -17,22 +15,16 @@ from prometheus_client.parser import text_string_to_metric_families
 from sklearn.linear_model import LogisticRegression
 
 from features.comparisons.vectors import SEED_FEATURES
+from tests.commands import perfjudge_process
 from tests.system.conftest import Listening, comparison, fitted
 from training.comparisons.stored import TrainedModel
 from training.registry.stored import of_features
 
-PROGRAM = Path(sys.executable).with_name("perfjudge")
 JUDGE = "/v1/comparisons/judge"
 
 
-def perfjudge(*arguments, **environment):
-    command = [PROGRAM, *map(str, arguments)]
-    told = {**os.environ, **environment}
-    return subprocess.run(command, check=False, capture_output=True, text=True, env=told)
-
-
 def test_a_server_that_others_reach_does_not_start_without_tokens():
-    done = perfjudge("serve", "--host", "0.0.0.0", "--port", "0")
+    done = perfjudge_process("serve", "--host", "0.0.0.0", "--port", "0")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
     assert "--tokens FILE" in done.stderr
@@ -40,10 +32,12 @@ def test_a_server_that_others_reach_does_not_start_without_tokens():
 
 def test_a_token_is_printed_once_and_a_server_takes_its_file_from_the_environment(tmp_path, model_directory):
     path = tmp_path / "tokens"
-    made = perfjudge("token", "reports", "--tokens", path)
+    made = perfjudge_process("token", "reports", "--tokens", path)
     assert (made.returncode, made.stdout.count("\n"), made.stderr) == (0, 1, "")
     path.chmod(0o666)
-    refused = perfjudge("serve", "--model", model_directory, "--port", "0", PERFJUDGE_TOKENS_FILE=str(path))
+    refused = perfjudge_process(
+        "serve", "--model", model_directory, "--port", "0", PERFJUDGE_TOKENS_FILE=str(path)
+    )
     assert (refused.returncode, "go-w" in refused.stderr) == (2, True)
 
 
@@ -53,7 +47,7 @@ def test_a_server_does_not_start_with_a_bad_file_of_tokens(tmp_path, model_direc
     path = tmp_path / "tokens"
     if content is not None:
         path.write_text(content)
-    done = perfjudge(
+    done = perfjudge_process(
         "serve", "--model", model_directory, "--port", "0", "--tokens", path, "--workers", workers
     )
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
@@ -62,7 +56,7 @@ def test_a_server_does_not_start_with_a_bad_file_of_tokens(tmp_path, model_direc
 
 def test_the_last_token_is_revoked_within_a_second_and_holds_again_when_restored(tmp_path, model_directory):
     path = tmp_path / "tokens"
-    token = perfjudge("token", "reports", "--tokens", path).stdout.strip()
+    token = perfjudge_process("token", "reports", "--tokens", path).stdout.strip()
     server = Listening("--model", str(model_directory), "--tokens", str(path))
     content = path.read_text()
     try:
@@ -84,7 +78,7 @@ class Guarded:
     """A server of two workers and its token."""
 
     def __init__(self, directory, tokens):
-        self.token = perfjudge("token", "reports", "--tokens", tokens).stdout.strip()
+        self.token = perfjudge_process("token", "reports", "--tokens", tokens).stdout.strip()
         self.server = Listening("--model", str(directory), "--workers", "2", "--tokens", str(tokens))
         self.headers = {"authorization": f"Bearer {self.token}"}
 

@@ -1,10 +1,5 @@
 import json
-import os
-import subprocess
-import sys
-from contextlib import redirect_stderr, redirect_stdout
-from io import BytesIO, TextIOWrapper
-from pathlib import Path
+from functools import partial
 
 import httpx
 import pandas as pd
@@ -12,31 +7,13 @@ import pytest
 import yaml
 
 from data.corun.tables import CorunTables
-from serving.cli import run
+from tests.commands import perfjudge, perfjudge_process
 from tests.system.conftest import Listening
 from tests.system.corun.inputs import EVENTS, MACHINE, names, perf_csv, rates, request, true_impact
 from tests.system.corun.test_collect import needs_programs
 
-PROGRAM = Path(sys.executable).with_name("perfjudge")
-
-
-def perfjudge(*arguments):
-    """Run the command here: a process of its own for each would import scikit-learn again."""
-    out, err = TextIOWrapper(BytesIO(), "utf-8"), TextIOWrapper(BytesIO(), "utf-8")
-    with redirect_stdout(out), redirect_stderr(err):
-        code = run(["corun", *map(str, arguments)])
-        out.flush()
-        err.flush()
-    told = (stream.buffer.getvalue().decode() for stream in (out, err))
-    return subprocess.CompletedProcess(arguments, code, *told)
-
-
-def in_process(*arguments):
-    """Run the command in a process of its own."""
-    return subprocess.run(
-        [PROGRAM, "corun", *map(str, arguments)], capture_output=True, text=True, timeout=300, check=False,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+run_corun = partial(perfjudge, "corun")
+corun_process = partial(perfjudge_process, "corun", OMP_NUM_THREADS="1")
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +27,7 @@ def online(corun_project):
 
 
 def predicted(static, *arguments):
-    done = perfjudge("static", *arguments, "--model", static, "--json")
+    done = run_corun("static", *arguments, "--model", static, "--json")
     assert (done.returncode, done.stderr) == (0, "")
     (one,) = json.loads(done.stdout)["predictions"]
     return one
@@ -84,7 +61,7 @@ def test_a_known_pair_is_answered_with_an_interval_seconds_and_what_drives_it(st
     assert quiet["own"] > 0 > quiet["others"]
     assert {driver["feature"].partition("_")[0] for driver in one["drivers"]} == {"own", "others"}
     assert added_up(one) == pytest.approx(one["impact"], rel=1e-9)
-    text = in_process("static", "--task", "task-7", "--with", "task-5", "--model", static).stdout
+    text = corun_process("static", "--task", "task-7", "--with", "task-5", "--model", static).stdout
     assert text.startswith(f"task-7 beside task-5 on {MACHINE}: {one['impact'] - 1:.1%} slower")
 
 
@@ -117,7 +94,7 @@ def test_drivers_add_up_to_the_impact_those_of_each_co_runner_too(static):
         sides = explained["usual_impact"] + explained["own"] + explained["others"]
         assert sides == pytest.approx(explained["impact"], rel=1e-9)
         assert explained["model"].startswith("random-forest ")
-    said = perfjudge("static", "--task", "task-7", "--with", *names, "--model", static).stdout
+    said = run_corun("static", "--task", "task-7", "--with", *names, "--model", static).stdout
     assert "task-7 beside task-3: " in said
     assert ", beside task-5 " in said
 
@@ -135,23 +112,23 @@ def test_solo_runs_of_further_tasks_make_them_known_with_a_wider_interval(static
 
 
 def test_an_unknown_task_gets_one_line_that_offers_the_online_model(static):
-    done = perfjudge("static", "--task", "tusk-7", "--with", "task-5", "--model", static)
+    done = run_corun("static", "--task", "tusk-7", "--with", "task-5", "--model", static)
     refused(done, 'task "tusk-7"')
     assert 'did you mean "task-7"?' in done.stderr
     assert "perfjudge corun online SOLO.csv CORUN.csv" in done.stderr
-    refused(perfjudge("static", "--task", "task-7", "--with", "x", "--model", static), 'task "x"')
+    refused(run_corun("static", "--task", "task-7", "--with", "x", "--model", static), 'task "x"')
 
 
 def test_without_a_model_one_line_says_which_command_makes_one(tmp_path, static):
-    refused(perfjudge("static", "--task", "a", "--with", "b", "--model", tmp_path), f"{tmp_path}/card.json")
-    refused(perfjudge("online", "a.csv", "b.csv", "--model", static), "a.csv: cannot be read")
+    refused(run_corun("static", "--task", "a", "--with", "b", "--model", tmp_path), f"{tmp_path}/card.json")
+    refused(run_corun("online", "a.csv", "b.csv", "--model", static), "a.csv: cannot be read")
 
 
 def asked(tmp_path, online, solo, corun, *arguments):
     paths = tmp_path / "solo.csv", tmp_path / "corun.csv"
     for path, text in zip(paths, (solo, corun), strict=True):
         path.write_text(text)
-    return perfjudge("online", *paths, "--model", online, *arguments)
+    return run_corun("online", *paths, "--model", online, *arguments)
 
 
 def test_perfs_output_as_it_comes_is_answered(tmp_path, online):
@@ -220,7 +197,7 @@ def test_samples_that_cannot_be_used_get_one_line(tmp_path, online, corun, told)
 
 
 def test_a_placement_uses_every_task_once_and_beats_random_and_worst(static, tmp_path):
-    done = perfjudge("place", "--machines", 4, "--slots", 2, "--model", static, "--json")
+    done = run_corun("place", "--machines", 4, "--slots", 2, "--model", static, "--json")
     told = json.loads(done.stdout)
     best, worst = told["placements"][0], told["placements"][-1]
     assert (best["name"], worst["name"], told["exact"]) == ("best", "worst", True)
@@ -235,7 +212,7 @@ def test_a_placement_uses_every_task_once_and_beats_random_and_worst(static, tmp
         assert saved["seconds"] == pytest.approx(against - best["seconds"])
         assert saved["share"] == pytest.approx(saved["seconds"] / against)
     assert told["random"]["seconds_low"] < told["random"]["seconds"] < told["random"]["seconds_high"]
-    said = perfjudge("place", "--machines", 4, "--slots", 2, "--model", static).stdout
+    said = run_corun("place", "--machines", 4, "--slots", 2, "--model", static).stdout
     saved = told["saved_against_worst"]
     assert f"\n{saved['seconds']:.3g} s ({saved['share']:.1%} of run time) less than the worst (" in said
     assert f"({told['saved_against_random']['share']:.1%} of run time) less than at random (" in said
@@ -243,25 +220,25 @@ def test_a_placement_uses_every_task_once_and_beats_random_and_worst(static, tmp
 
 def test_where_tasks_never_ran_alone_only_slow_downs_are_said(static):
     where = ("--machines", 4, "--slots", 2, "--machine", "other", "--model", static)
-    refused(perfjudge("place", *where), 'no task ran alone on "other"; name the tasks to place')
+    refused(run_corun("place", *where), 'no task ran alone on "other"; name the tasks to place')
     arguments = ("place", *names(8), *where)
-    told = json.loads(perfjudge(*arguments, "--json").stdout)
+    told = json.loads(run_corun(*arguments, "--json").stdout)
     assert (told["saved_against_random"], told["saved_against_worst"]) == (None, None)
     assert (told["random"]["seconds"], told["placements"][0]["seconds"]) == (None, None)
-    said = perfjudge(*arguments).stdout
+    said = run_corun(*arguments).stdout
     assert f"at random {told['random']['mean']:.3f} on average" in said
     assert "run times are not known" in said
     assert "less than" not in said
 
 
 def test_a_name_may_stand_twice_and_too_many_tasks_are_refused(static):
-    twice = perfjudge(
+    twice = run_corun(
         "place", "task-7", "task-7", "task-1", "--machines", 2, "--slots", 2, "--model", static, "--json"
     )
     groups = json.loads(twice.stdout)["placements"][0]["groups"]
     assert ["task-7", "task-7"] not in groups
     refused(
-        perfjudge("place", *names(8), "--machines", 3, "--slots", 2, "--model", static), "8 tasks don't fit"
+        run_corun("place", *names(8), "--machines", 3, "--slots", 2, "--model", static), "8 tasks don't fit"
     )
 
 
@@ -287,7 +264,7 @@ def test_placements_are_really_run_and_compared(tmp_path):
     }  # fmt: skip
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     arguments = ("measure", tmp_path / "plan.json", tmp_path / "suite.yaml", "-o", tmp_path / "out")
-    done = in_process(*arguments, "--repetitions", 2)
+    done = corun_process(*arguments, "--repetitions", 2)
     assert done.returncode == 0, done.stderr
     rows = pd.read_parquet(tmp_path / "out/placements.parquet")
     assert rows.groupby(["placement", "repetition"]).size().to_dict() == {
@@ -301,7 +278,7 @@ def test_placements_are_really_run_and_compared(tmp_path):
     )
     plan["placements"][0]["groups"] = [["stranger"]]
     (tmp_path / "plan.json").write_text(json.dumps(plan))
-    refused(in_process(*arguments), 'task "stranger": is not in the suite')
+    refused(corun_process(*arguments), 'task "stranger": is not in the suite')
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ import pandas as pd
 import yaml
 
 from benchmarks.kills import keep
+from tests import short_pipeline
 from tests.imports import ROOMS, ROOT
 from tests.ports import free_port
 
@@ -40,6 +41,9 @@ KNOBS = {
         "promote": {"resamples": 100},
     },
 }  # fmt: skip
+#: How the kept test cases of matrices begin, and the kept tasks of co-runs: those that pages name.
+CASES = ("accounts with", "datagrams with")
+TASKS = (*short_pipeline.TASKS, "tsearch")
 #: Seconds that end a command which hangs; a busy machine takes many times as long as an idle one.
 LIMIT = 3600
 #: What a page's commands run in: ends at the first that fails, and keeps a server until there is another one.
@@ -93,7 +97,7 @@ def fill(root):
         for section, own in sections.items():
             knobs[family][section] |= own
     (root / "params.yaml").write_text(yaml.safe_dump(knobs | {"jobs": 1}, sort_keys=False))
-    _lessen(root / "data/raw/matrices")
+    _cut(root / "data/raw")
     git(root, "init", "--quiet", "--initial-branch", "main")
     for who in ("name", "email"):
         git(root, "config", f"user.{who}", "nobody")
@@ -103,10 +107,11 @@ def fill(root):
     committed(root, "What was learned")
 
 
-def _lessen(matrices):
-    """Keep the abnormal pairs, and of every test case the first normal one."""
+def _cut(raw):
+    """Keep `CASES`, of these the abnormal pairs and one normal pair each, and the co-runs of `TASKS`."""
     columns = ["run_id", "pair_id", "workload", "abnormal"]
-    runs = pd.read_parquet(matrices / "matrices.parquet", columns=columns)
+    runs = pd.read_parquet(raw / "matrices/matrices.parquet", columns=columns)
+    runs = runs[runs["workload"].str.startswith(CASES)]
     abnormal = runs["abnormal"].astype("boolean").fillna(value=False)
     pairs = (
         runs.assign(abnormal=abnormal)
@@ -115,7 +120,14 @@ def _lessen(matrices):
     )
     kept = pairs.index[pairs["abnormal"] | ~pairs.duplicated()]
     ids = runs["run_id"][runs["pair_id"].isin(kept)]
-    keep(matrices, ["matrices", "causes"], lambda table: table["run_id"].isin(ids))
+    keep(raw / "matrices", ["matrices", "causes"], lambda table: table["run_id"].isin(ids))
+    keep(raw / "corun", ["tasks"], lambda table: table["task"].isin(TASKS))
+    for name, column in (("pairs", "corunner_1"), ("samples", "corunners")):
+        keep(
+            raw / "corun",
+            [name],
+            lambda table, column=column: table["task"].isin(TASKS) & table[column].isin(["", *TASKS]),
+        )
 
 
 def git(root, *command):

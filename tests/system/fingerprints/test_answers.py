@@ -1,26 +1,16 @@
 import json
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
+from functools import partial
 
 import httpx
 import pandas as pd
 import pytest
 
+from tests.commands import perfjudge, perfjudge_process
 from tests.system.browsing import faults
 from tests.system.fingerprints.inputs import STRESSORS, fingerprints, request, written
 
-PROGRAM = Path(sys.executable).with_name("perfjudge")
-
-
-def perfjudge(*arguments):
-    """Run the command in a process of its own."""
-    return subprocess.run(
-        [PROGRAM, "irup", *map(str, arguments)], capture_output=True, text=True, timeout=300, check=False,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+irup = partial(perfjudge, "irup")
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +24,7 @@ def profiles(machines):
     paths = {}
     for name in ("cached", "copying"):
         paths[name] = machines.with_name(f"{name}.json")
-        assert perfjudge("profile", machines, name, "--json", "-o", paths[name]).returncode == 0
+        assert irup("profile", machines, name, "--json", "-o", paths[name]).returncode == 0
     return paths
 
 
@@ -49,15 +39,16 @@ def test_a_trusted_profile_ranks_what_the_application_follows_first(profiles):
 
 
 def test_the_same_profile_twice_is_the_same_bytes(machines, profiles):
-    assert perfjudge("profile", machines, "cached", "--json").stdout == profiles["cached"].read_text()
+    again = perfjudge_process("irup", "profile", machines, "cached", "--json", OMP_NUM_THREADS="1")
+    assert again.stdout == profiles["cached"].read_text()
 
 
 def test_two_profiles_differ_in_what_was_exchanged_and_one_does_not_differ_from_itself(profiles):
-    done = perfjudge("diff", profiles["cached"], profiles["copying"], "--json", "--fail-on-regression")
+    done = irup("diff", profiles["cached"], profiles["copying"], "--json", "--fail-on-regression")
     told = json.loads(done.stdout)
     assert {"cache", "stream"} == set(told["moved"])
     assert (done.returncode, told["reasons"], told["seed_algorithm"]["stops_at"]) == (1, [], "cache")
-    same = perfjudge("diff", profiles["cached"], profiles["cached"], "--fail-on-regression")
+    same = irup("diff", profiles["cached"], profiles["cached"], "--fail-on-regression")
     assert (same.returncode, "no stressor really moved" in same.stdout) == (0, True)
     assert "equivalent" in same.stdout
 
@@ -66,7 +57,7 @@ def test_own_measurements_are_profiled_and_machines_without_one_predicted(machin
     table = fingerprints()
     own = table[["machine"]].assign(value=table["cached"]).iloc[5:]
     path = written(tmp_path / "mine.csv", own)
-    done = perfjudge("profile", machines, path, "--metric", "ms", "--predict", "--json")
+    done = irup("profile", machines, path, "--metric", "ms", "--predict", "--json")
     told = json.loads(done.stdout)
     assert (told["application"], told["metric"], told["better"]) == ("mine", "ms", "lower")
     predicted = {row["machine"]: row for row in told["predictions"]}
@@ -77,7 +68,7 @@ def test_own_measurements_are_profiled_and_machines_without_one_predicted(machin
 
 def test_too_few_machines_to_trust_are_refused_in_words_and_no_line_looks_trusted(tmp_path):
     few = written(tmp_path / "few.csv", fingerprints(8))
-    done = perfjudge("profile", few, "cached")
+    done = irup("profile", few, "cached")
     lines = done.stdout.splitlines()
     assert done.returncode == 0
     assert "not enough diversity: 8 machines, fewer than 15" in lines[0]
@@ -90,7 +81,7 @@ def test_gaps_are_named_with_their_machine_and_nothing_is_cut_short_in_json(tmp_
     table = fingerprints()
     table.loc[:7, "vm"] = None
     path, answer = written(tmp_path / "m.csv", table), tmp_path / "answer.json"
-    done = perfjudge("profile", path, "cached", "--json", "-o", answer)
+    done = irup("profile", path, "cached", "--json", "-o", answer)
     told = json.loads(answer.read_text())["warnings"]
     assert (done.returncode, told) == (0, [f'imputed on machine "m{number}": vm' for number in range(8)])
 
@@ -104,8 +95,8 @@ def pages(machines, profiles, tmp_path_factory):
         fingerprints()[["machine", "cached"]].set_axis(["machine", "value"], axis=1)[3:],
     )
     html = ("--format", "html", "-o")
-    assert perfjudge("profile", machines, own, "--predict", *html, whole).returncode == 0
-    assert perfjudge("diff", *profiles.values(), *html, difference).returncode == 0
+    assert irup("profile", machines, own, "--predict", *html, whole).returncode == 0
+    assert irup("diff", *profiles.values(), *html, difference).returncode == 0
     return whole, difference
 
 
@@ -128,7 +119,7 @@ def test_pages_of_profiles_and_differences_read_well_at_every_width(pages, brows
 def test_halves_of_the_same_machines_are_compared_from_two_files_of_values(machines, tmp_path):
     own = fingerprints()[["machine", "cached"]].set_axis(["machine", "value"], axis="columns")
     halves = [written(tmp_path / f"{name}.csv", own[start::2]) for start, name in enumerate(("even", "odd"))]
-    done = perfjudge("diff", *halves, "--machines", machines, "--json")
+    done = irup("diff", *halves, "--machines", machines, "--json")
     assert (done.returncode, json.loads(done.stdout)["moved"]) == (0, [])
 
 
@@ -146,7 +137,7 @@ BAD = {
 
 @pytest.mark.parametrize(("table", "application", "told"), BAD.values(), ids=BAD)
 def test_bad_fingerprints_get_one_line_and_exit_2(table, application, told, tmp_path):
-    done = perfjudge("profile", written(tmp_path / "bad.csv", table), application)
+    done = irup("profile", written(tmp_path / "bad.csv", table), application)
     assert (done.returncode, done.stdout) == (2, "")
     assert told in done.stderr.splitlines()[-1]
     assert done.stderr.count("\n") == 1
@@ -154,7 +145,7 @@ def test_bad_fingerprints_get_one_line_and_exit_2(table, application, told, tmp_
 
 def test_a_bad_rate_is_told_with_its_file(tmp_path):
     path = written(tmp_path / "bad.csv", fingerprints().assign(vm=0.0))
-    assert perfjudge("profile", path, "cached").stderr.startswith(f"perfjudge: {path} machine ")
+    assert irup("profile", path, "cached").stderr.startswith(f"perfjudge: {path} machine ")
 
 
 @pytest.mark.parametrize(
@@ -164,7 +155,7 @@ def test_a_bad_rate_is_told_with_its_file(tmp_path):
 def test_a_file_that_is_no_profile_is_refused(profiles, tmp_path, content, told):
     path = tmp_path / "bad.json"
     path.write_text(content)
-    done = perfjudge("diff", profiles["cached"], path)
+    done = irup("diff", profiles["cached"], path)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert f"{path}:" in done.stderr
     assert told in done.stderr
@@ -174,9 +165,7 @@ def test_a_stressor_that_is_left_out_and_machines_without_fingerprint_are_named(
     table = fingerprints()
     table.loc[5:, "vm"] = None
     own = pd.DataFrame({"machine": [*table["machine"], "stranger"], "value": [*table["cached"], 7.0]})
-    done = perfjudge(
-        "profile", written(tmp_path / "m.csv", table), written(tmp_path / "a.csv", own), "--json"
-    )
+    done = irup("profile", written(tmp_path / "m.csv", table), written(tmp_path / "a.csv", own), "--json")
     told = json.loads(done.stdout)
     assert any('stressor "vm"' in line for line in told["warnings"])
     assert any('machine "stranger": has no fingerprint' in line for line in told["warnings"])

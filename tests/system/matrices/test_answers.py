@@ -1,9 +1,5 @@
 import json
-import subprocess
-import sys
-from contextlib import redirect_stderr, redirect_stdout
-from io import BytesIO, TextIOWrapper
-from pathlib import Path
+from functools import partial
 
 import httpx
 import numpy as np
@@ -13,24 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 from lxml import etree
 
-from serving.cli import run
+from tests.commands import perfjudge, perfjudge_process
 from tests.matrix_pairs import MOVED
 from tests.system.conftest import Listening
 from tests.system.matrices.inputs import ABNORMAL, NORMAL, asked, engine, request
 
-PROGRAM = Path(sys.executable).with_name("perfjudge")
+judge = partial(perfjudge, "judge")
 JUDGE = "/v1/matrices/judge"
-
-
-def perfjudge(*arguments):
-    """Run the command here: a process of its own for each would import scikit-learn again."""
-    out, err = TextIOWrapper(BytesIO(), "utf-8"), TextIOWrapper(BytesIO(), "utf-8")
-    with redirect_stdout(out), redirect_stderr(err):
-        code = run(["judge", *map(str, arguments)])
-        out.flush()
-        err.flush()
-    told = (stream.buffer.getvalue().decode() for stream in (out, err))
-    return subprocess.CompletedProcess(arguments, code, *told)
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +63,7 @@ def refused(done, told):
 
 
 def test_a_directory_of_tables_is_judged_with_group_probability_and_what_drove_it(model, source):
-    found = verdicts(perfjudge(source, "--model", model, "--json"))
+    found = verdicts(judge(source, "--model", model, "--json"))
     assert {pair: one["verdict"] for pair, one in found.items()} == {
         f"g{group} c0 v{version}": ("fail", "pass")[version] for group in (0, 1) for version in (0, 1)
     }
@@ -96,12 +81,12 @@ def test_a_directory_of_tables_is_judged_with_group_probability_and_what_drove_i
 
 @pytest.mark.parametrize("form", ["parquet", "columns", "rows"])
 def test_one_file_of_any_form_is_judged_alike(form, model, source, tmp_path):
-    usual = verdicts(perfjudge(source, "--model", model, "--json"))
+    usual = verdicts(judge(source, "--model", model, "--json"))
     path = source / "matrices.parquet"
     if form != "parquet":
         path = tmp_path / "request.json"
         path.write_text(json.dumps(request(rows=form == "rows")))
-    found = verdicts(perfjudge(path, "--model", model, "--json"))
+    found = verdicts(judge(path, "--model", model, "--json"))
     assert list(found) == list(usual)
     for pair, one in found.items():
         # a request has no summary metrics, which the validity tree looks at too
@@ -113,7 +98,7 @@ def test_one_file_of_any_form_is_judged_alike(form, model, source, tmp_path):
 
 def test_every_format_tells_the_verdicts(model, source):
     def told(form):
-        done = perfjudge(source, "--model", model, "--format", form)
+        done = judge(source, "--model", model, "--format", form)
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout
 
@@ -140,15 +125,15 @@ def test_every_format_tells_the_verdicts(model, source):
 
 def test_an_abnormal_pair_is_exit_1_only_when_asked_for_and_the_file_is_whole(model, source, tmp_path):
     answer = tmp_path / "answer.json"
-    done = perfjudge(source, "--model", model, "--fail-on-regression", "--json", "-o", answer)
+    done = judge(source, "--model", model, "--fail-on-regression", "--json", "-o", answer)
     assert (done.returncode, done.stdout) == (1, "")
     assert len(json.loads(answer.read_text())["verdicts"]) == 4
-    assert perfjudge(source, "--model", model).returncode == 0
+    assert judge(source, "--model", model).returncode == 0
 
 
 def test_an_invalid_run_is_left_out_with_its_rule_and_the_pair_judged_without_it(model, source):
     runs = changed(source, 4, m5=-3.0)
-    found = verdicts(perfjudge(source, "--model", model, "--json"))
+    found = verdicts(judge(source, "--model", model, "--json"))
     name = runs["run_id"][4]
     assert found[ABNORMAL]["invalid_runs"] == [
         {
@@ -160,7 +145,7 @@ def test_an_invalid_run_is_left_out_with_its_rule_and_the_pair_judged_without_it
         }
     ]
     assert (found[ABNORMAL]["verdict"], found[ABNORMAL]["target_runs"]) == ("fail", 2)
-    table = perfjudge(source, "--model", model).stdout
+    table = judge(source, "--model", model).stdout
     assert f'left out: run "{name}": m5=-3 must be 0 or more' in table
 
 
@@ -171,7 +156,7 @@ def test_a_run_that_went_wrong_is_left_out_with_its_path_through_the_tree(model,
     for row in (3, 9):
         runs.loc[row, names] = runs.loc[row, names].to_numpy(float) * np.exp(wild)
     runs.to_parquet(source / "matrices.parquet")
-    found = verdicts(perfjudge(source, "--model", model, "--json"))
+    found = verdicts(judge(source, "--model", model, "--json"))
     left = [run for one in found.values() for run in one["invalid_runs"]]
     assert [(run["run_id"], run["by"], run["rule"]) for run in left] == [
         (runs["run_id"][row], "tree", "") for row in (3, 9)
@@ -183,7 +168,7 @@ def test_a_run_that_went_wrong_is_left_out_with_its_path_through_the_tree(model,
 def test_a_pair_with_one_baseline_run_is_invalid_and_the_others_are_judged(model, source):
     path = source / "matrices.parquet"
     pd.read_parquet(path).drop(index=[0, 1]).to_parquet(path)
-    found = verdicts(perfjudge(source, "--model", model, "--json"))
+    found = verdicts(judge(source, "--model", model, "--json"))
     one = found[ABNORMAL]
     assert (one["verdict"], one["probability"], one["drivers"]) == ("invalid", None, [])
     assert one["invalid_reason"] == "has 1 valid of 1 baseline run; expected at least 2"
@@ -195,22 +180,22 @@ def test_what_the_model_does_not_know_is_noted_and_the_rest_answers(model, sourc
     runs = pd.read_parquet(path).rename(columns={"m11": "m11_renamed"})
     runs.loc[runs["group"] == "g1", "group"] = "new"
     runs.to_parquet(path)
-    done = perfjudge(source, "--model", model, "--json")
+    done = judge(source, "--model", model, "--json")
     answer = json.loads(done.stdout)
     assert 'metric "m11_renamed" is unknown to the model; it is not used' in answer["notes"]
     assert any(note.startswith('group "new" is unknown to the model') for note in answer["notes"])
     found = {one["pair_id"]: one for one in answer["verdicts"]}
     assert found["g1 c0 v0"]["group_used"] == "fallback"
     assert found[ABNORMAL]["verdict"] == "fail"
-    assert "new (fallback)" in perfjudge(source, "--model", model).stdout
+    assert "new (fallback)" in judge(source, "--model", model).stdout
 
 
 def test_the_order_of_columns_a_constant_and_a_metric_without_values_do_no_harm(model, source):
-    usual = verdicts(perfjudge(source, "--model", model, "--json"))
+    usual = verdicts(judge(source, "--model", model, "--json"))
     path = source / "matrices.parquet"
     runs = pd.read_parquet(path).assign(m8=1.0, m9=np.nan)
     runs[[*reversed(runs.columns)]].to_parquet(path)
-    done = perfjudge(source, "--model", model, "--json")
+    done = judge(source, "--model", model, "--json")
     assert 'metric "m9" has no value in any run' in json.loads(done.stdout)["notes"]
     found = verdicts(done)
     assert {pair: one["verdict"] for pair, one in found.items()} == {
@@ -219,16 +204,16 @@ def test_the_order_of_columns_a_constant_and_a_metric_without_values_do_no_harm(
 
 
 def test_a_metric_in_another_unit_than_in_training_is_not_used_and_a_note_says_so(model, source):
-    usual = verdicts(perfjudge(source, "--model", model, "--json"))
+    usual = verdicts(judge(source, "--model", model, "--json"))
     path = source / "metrics.parquet"
     pd.read_parquet(path).replace({"unit": {"1/s": "1/ms"}}).to_parquet(path)
-    done = perfjudge(source, "--model", model, "--json")
+    done = judge(source, "--model", model, "--json")
     told = "comes in 1/ms, where the model knows it in 1/s; it is taken as not measured"
     assert f'metric "m0" {told}' in json.loads(done.stdout)["notes"]
     found = verdicts(done)
     metrics = source / "matrices.parquet"
     pd.read_parquet(metrics).drop(columns="m0").to_parquet(metrics)
-    assert found == verdicts(perfjudge(source, "--model", model, "--json"))
+    assert found == verdicts(judge(source, "--model", model, "--json"))
     assert found[ABNORMAL]["probability"] != usual[ABNORMAL]["probability"]
 
 
@@ -237,7 +222,7 @@ def test_a_metric_that_looks_like_another_unit_is_noted_beside_the_verdict(model
     target = (runs["pair_id"] == NORMAL) & (runs["side"] == "target")
     baseline = runs.loc[(runs["pair_id"] == NORMAL) & (runs["side"] == "baseline"), "m7"].median()
     changed(source, target, m7=1000 * baseline)
-    (note,) = verdicts(perfjudge(source, "--model", model, "--json"))[NORMAL]["notes"]
+    (note,) = verdicts(judge(source, "--model", model, "--json"))[NORMAL]["notes"]
     assert note.startswith("m7 is ")
     assert "times its baseline; is it in another unit?" in note
 
@@ -261,22 +246,22 @@ INCOMPARABLE = {
 
 @pytest.mark.parametrize(("spoil", "reason"), INCOMPARABLE.values(), ids=INCOMPARABLE)
 def test_a_pair_that_cannot_be_compared_is_invalid_and_the_others_are_judged(spoil, reason, model, source):
-    usual = verdicts(perfjudge(source, "--model", model, "--json"))
+    usual = verdicts(judge(source, "--model", model, "--json"))
     path = source / "matrices.parquet"
     spoil(pd.read_parquet(path)).to_parquet(path)
-    found = verdicts(perfjudge(source, "--model", model, "--json"))
+    found = verdicts(judge(source, "--model", model, "--json"))
     spoilt = found.pop(ABNORMAL)
     assert (spoilt["verdict"], spoilt["invalid_reason"]) == ("invalid", reason)
     assert rounded(found) == rounded({pair: one for pair, one in usual.items() if pair != ABNORMAL})
-    suites = etree.fromstring(perfjudge(source, "--model", model, "--format", "junit").stdout.encode())
+    suites = etree.fromstring(judge(source, "--model", model, "--format", "junit").stdout.encode())
     assert [node.get("message") for node in suites.iter("skipped")] == [reason]
 
 
 def test_runs_without_elapsed_time_in_a_parquet_file_are_valid(model, source):
-    usual = verdicts(perfjudge(source, "--model", model, "--json"))
+    usual = verdicts(judge(source, "--model", model, "--json"))
     path = source / "matrices.parquet"
     pd.read_parquet(path).drop(columns=["summary_elapsed", "summary_transactions"]).to_parquet(path)
-    found = verdicts(perfjudge(path, "--model", model, "--json"))
+    found = verdicts(judge(path, "--model", model, "--json"))
     assert {pair: (one["verdict"], one["invalid_runs"]) for pair, one in found.items()} == {
         pair: (one["verdict"], []) for pair, one in usual.items()
     }
@@ -286,7 +271,7 @@ def test_junit_holds_notes_and_the_runs_that_were_left_out(model, source):
     path = source / "matrices.parquet"
     runs = changed(source, 4, m5=-3.0).rename(columns={"m11": "other"})
     runs.to_parquet(path)
-    suites = etree.fromstring(perfjudge(source, "--model", model, "--format", "junit").stdout.encode())
+    suites = etree.fromstring(judge(source, "--model", model, "--format", "junit").stdout.encode())
     for suite in suites:
         assert 'metric "other" is unknown to the model' in suite.findtext("system-out")
     told = {case.get("name"): case.findtext("system-out") for case in suites.iter("testcase")}
@@ -295,11 +280,11 @@ def test_junit_holds_notes_and_the_runs_that_were_left_out(model, source):
 
 
 def test_words_for_flags_do_not_matter_to_who_judges(model, source):
-    usual = perfjudge(source, "--model", model, "--json").stdout
+    usual = judge(source, "--model", model, "--json").stdout
     path = source / "matrices.parquet"
     runs = pd.read_parquet(path).astype({"valid": object, "abnormal": object})
     runs.assign(valid="yes", abnormal="perhaps").to_parquet(path)
-    assert perfjudge(source, "--model", model, "--json").stdout == usual
+    assert judge(source, "--model", model, "--json").stdout == usual
 
 
 #: What is done to the runs, and what is said of it.
@@ -326,7 +311,7 @@ FLAWS = {
 def test_bad_tables_get_one_line_with_their_file_and_exit_2(spoil, told, model, source):
     path = source / "matrices.parquet"
     spoil(pd.read_parquet(path)).to_parquet(path)
-    done = perfjudge(source, "--model", model)
+    done = judge(source, "--model", model)
     refused(done, told)
     assert str(source) in done.stderr
 
@@ -350,14 +335,14 @@ BROKEN = {
 def test_a_file_that_is_no_table_gets_one_line_and_exit_2(spoil, told, model, source):
     path = source / "matrices.parquet"
     spoil(path)
-    refused(perfjudge(source, "--model", model), f"{path}: {told}")
+    refused(judge(source, "--model", model), f"{path}: {told}")
 
 
 def test_keep_going_tells_what_it_skipped_and_judges_the_rest(model, source):
     spoil, told = FLAWS["a run stands twice"]
     path = source / "matrices.parquet"
     spoil(pd.read_parquet(path)).to_parquet(path)
-    done = perfjudge(source, "--model", model, "--json", "--keep-going")
+    done = judge(source, "--model", model, "--json", "--keep-going")
     found = {one["pair_id"]: one["verdict"] for one in json.loads(done.stdout)["verdicts"]}
     assert done.returncode == 0
     assert told in done.stderr
@@ -366,13 +351,13 @@ def test_keep_going_tells_what_it_skipped_and_judges_the_rest(model, source):
 
 
 def test_a_model_that_is_none_and_no_champion_are_named(source, tmp_path, monkeypatch):
-    refused(perfjudge(source, "--model", tmp_path), "model.skops")
+    refused(judge(source, "--model", tmp_path), "model.skops")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/none.db")
-    refused(perfjudge(source), 'no champion of "regression-matrix"')
+    refused(judge(source), 'no champion of "regression-matrix"')
 
 
 def test_a_model_of_another_family_is_refused(source, model_directory):
-    refused(perfjudge(source, "--model", model_directory), "holds no regression-matrix model")
+    refused(judge(source, "--model", model_directory), "holds no regression-matrix model")
 
 
 def post(server, content, **headers):
@@ -389,7 +374,7 @@ def test_the_server_answers_as_the_command_line_does(listening_matrices, model, 
     path.write_text(json.dumps(request()))
     answer = post(listening_matrices, request())
     assert answer.status_code == 200
-    assert answer.json() == json.loads(perfjudge(path, "--model", model, "--json").stdout)
+    assert answer.json() == json.loads(judge(path, "--model", model, "--json").stdout)
     listed = httpx.get(f"{listening_matrices.url}/v1/models", timeout=30).json()["models"]
     (own,) = (one for one in listed if one["serves"] == "regression-matrix")
     assert (own["estimator"], own["groups"]) == ("logistic contrasted", ["g0", "g1"])
@@ -502,7 +487,7 @@ def test_the_same_request_in_a_file_is_refused_with_its_name(name, model, tmp_pa
     content, told = BY_FILE[name]
     path = tmp_path / "request.json"
     path.write_text(json.dumps(content))
-    done = perfjudge(path, "--model", model)
+    done = judge(path, "--model", model)
     refused(done, told)
     assert str(path) in done.stderr
 
@@ -543,7 +528,7 @@ def test_a_number_too_large_to_be_one_makes_that_run_invalid_through_both_doors(
     (tmp_path / "request.json").write_text(json.dumps(whole))
     answers = (
         post(listening_matrices, whole).json(),
-        json.loads(perfjudge(tmp_path / "request.json", "--model", model, "--json").stdout),
+        json.loads(judge(tmp_path / "request.json", "--model", model, "--json").stdout),
     )
     for answer in answers:
         one = answer["verdicts"][0]
@@ -592,6 +577,5 @@ def test_verdicts_on_matrices_are_counted(listening_matrices):
 
 
 def test_a_process_of_its_own_judges_matrices(model, source):
-    command = [PROGRAM, "judge", source, "--model", model]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = perfjudge_process("judge", source, "--model", model)
     assert (done.returncode, "2 fail, 2 pass" in done.stdout, done.stderr) == (0, True, "")
