@@ -19,7 +19,6 @@ from benchmarks.human_labels.cases import (
     windows,
     worth,
 )
-from benchmarks.human_labels.models import features
 from benchmarks.human_labels.opponents import TOOLS
 from data.comparisons.formats.sap_hana import Annotations
 from data.comparisons.params import LabelRules
