@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, FiniteFloat, ValidationError
+from pydantic import AfterValidator, Field, FiniteFloat, ValidationError
 
 from data.comparisons.formats.tools.measurement import Measurement, SourceFiles, bytes_of
 from data.comparisons.request import quick_reader
@@ -18,16 +18,25 @@ from data.tables.files import json_content
 _EXPECTED = '{"results": [{"benchmark", "operation", "machine", "unit", "better", "configurations": [...]}]}'
 
 
+def _require_unicode(text: str) -> str:
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise ValueError("holds half a surrogate pair")
+    return text
+
+
+_Name = Annotated[str, AfterValidator(_require_unicode)]
+
+
 class _RunConfiguration(Given):
     threads: Annotated[int, Field(ge=1, le=MAX_THREADS), AS_WHOLE] = 1
     samples: Annotated[list[FiniteFloat], Field(min_length=1)]
 
 
 class _Result(Given):
-    benchmark: str
-    operation: str
-    machine: str = "unknown"
-    unit: str = "unknown"
+    benchmark: _Name
+    operation: _Name
+    machine: _Name = "unknown"
+    unit: _Name = "unknown"
     better: Literal["lower", "higher"]
     configurations: Annotated[list[_RunConfiguration], Field(min_length=1)]
 

@@ -1,5 +1,11 @@
 """Runs in JSON of our own."""
 
+import pytest
+
+from data.comparisons.formats.tools import run_json
+from data.comparisons.formats.tools.measurement import Measure, SourceFiles
+from data.errors import InputError
+from data.tables.problems import Problems
 from tests.data.comparisons.formats.reading import refusal, run, written
 
 RESULT = {"benchmark": "words", "operation": "join", "better": "lower"}
@@ -15,3 +21,11 @@ def test_a_wrong_value_is_named_with_its_place(tmp_path):
     path = written(tmp_path / "a.json", {"results": [RESULT | {"configurations": configurations}]})
     told = "a.json: results.0.configurations.0.threads=0: Input should be greater than or equal to 1"
     assert refusal(path).startswith(told)
+
+
+@pytest.mark.parametrize("name", ["benchmark", "operation", "machine", "unit"])
+def test_half_a_surrogate_pair_is_refused_with_its_place(name, tmp_path):
+    result = RESULT | {"configurations": [{"samples": [1.0, 2]}], name: "a\ud800"}
+    path = written(tmp_path / "a.json", {"results": [result]})
+    with pytest.raises(InputError, match=rf"results\.0\.{name}=.*half a surrogate pair"):
+        list(run_json.read(SourceFiles(path, [path], Problems(), Measure())))
