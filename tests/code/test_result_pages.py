@@ -194,7 +194,7 @@ def test_a_single_question_is_printed_only(ask, tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("module", "program"),
-    [("serving", "wrk"), ("shadow", "wrk"), ("kills", "git"), ("pipeline", "git"), ("retraining", "git")],
+    [("serving", "wrk"), ("kills", "git"), ("pipeline", "git"), ("retraining", "git")],
 )
 def test_a_benchmark_names_the_package_of_a_missing_program(tmp_path, module, program):
     done = subprocess.run(

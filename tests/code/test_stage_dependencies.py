@@ -39,10 +39,9 @@ def starts(module, family):
     stage = getattr(
         import_module("data.families" if room == "data" else f"{room}.supply").supply(family), verb
     )
-    if isinstance(stage, partial):
-        (stage,) = stage.args
-    if isinstance(stage, str):
-        return {stage.partition(":")[0]}
+    addresses = stage.args if isinstance(stage, partial) else [stage]
+    if isinstance(addresses[0], str):
+        return {address.partition(":")[0] for address in addresses}
     body = ast.parse(textwrap.dedent(inspect.getsource(stage)))
     return {one for _, dotted in bound(ast.walk(body)) if (one := ours(dotted))}
 

@@ -3,12 +3,16 @@
 import json
 import os
 import sys
+from functools import partial
 
 import pytest
 
-from tests.system.corun.test_answers import perfjudge, refused
+from tests.commands import perfjudge
+from tests.system.corun.test_answers import refused
 
 BUSY = [sys.executable, "-c", "for number in range(20_000_000): number * number"]
+
+watch = partial(perfjudge, "corun", "watch")
 
 
 @pytest.fixture
@@ -26,7 +30,7 @@ def nobody_has_trained(tmp_path, monkeypatch):
 
 
 def test_a_command_is_watched_to_its_end(solo, tmp_path):
-    done = perfjudge("watch", "--solo", solo, "--json", "-o", tmp_path / "answer.json", "--", *BUSY)
+    done = watch("--solo", solo, "--json", "-o", tmp_path / "answer.json", "--", *BUSY)
     assert done.returncode == 0, done.stderr
     assert f"this machine does not count zzz, which {solo} has" in " ".join(done.stderr.split())
     lines = [json.loads(line) for line in done.stdout.splitlines()]
@@ -39,10 +43,13 @@ def test_a_command_is_watched_to_its_end(solo, tmp_path):
 def test_a_process_that_is_not_there_gets_one_line(solo):
     pid = os.spawnlp(os.P_NOWAIT, "true", "true")
     os.waitpid(pid, 0)
-    refused(perfjudge("watch", "--solo", solo.with_name("none.csv"), str(pid)), "none.csv: cannot be read")
+    refused(
+        watch("--solo", solo.with_name("none.csv"), str(pid)),
+        "none.csv: cannot be read",
+    )
 
 
 def test_an_unknown_command_gets_one_line(solo):
-    done = perfjudge("watch", "--solo", solo, "there-is-no-such-program")
+    done = watch("--solo", solo, "there-is-no-such-program")
     assert done.returncode == 2
     assert "there-is-no-such-program" in done.stderr

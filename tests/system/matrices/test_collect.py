@@ -97,8 +97,9 @@ def test_a_run_does_what_was_ordered_and_counts_it(sort):
     assert run.metrics["perf.task-clock"] == pytest.approx(run.metrics["process.run"], rel=0.3)
     assert run.metrics["process.run"] * 40 / 1000 <= 1.1 * run.elapsed
     assert run.metrics["process.resident"] > 5
-    more = sort(words=120.0)
-    assert more.metrics["process.run"] > 1.5 * run.metrics["process.run"]
+    # other programs on the machine only ever add time
+    seconds = [min(sort(words=words).metrics["process.run"] for _ in range(3)) for words in (60.0, 120.0)]
+    assert seconds[1] > 1.5 * seconds[0]
 
 
 @needs_perf

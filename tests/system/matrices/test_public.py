@@ -8,7 +8,7 @@ import pytest
 from data.matrices.tables import MatrixTables
 from data.matrices.validity import decide
 from serving.cli import run
-from tests.system.matrices.test_answers import perfjudge
+from tests.commands import perfjudge
 from training.matrices.engine.engine import FULL
 from training.matrices.engine.stored import EngineRecipe
 from training.matrices.fitting import MatrixExamples
@@ -34,7 +34,7 @@ def imported(kind, source, output, *chosen):
 
 
 def verdicts(source, model):
-    done = perfjudge(source, "--model", model, "--json")
+    done = perfjudge("judge", source, "--model", model, "--json")
     assert (done.returncode, done.stderr) == (0, "")
     return {one["pair_id"]: one for one in json.loads(done.stdout)["verdicts"]}
 
