@@ -52,10 +52,7 @@ class _SampleLists:
         self.summaries: list[tuple[int, int, tuple[float, ...]]] = []
         for row, comparison in enumerate(comparisons):
             sign = -1.0 if comparison.better == "lower" else 1.0
-            configurations = comparison.configurations
-            for one in (
-                configurations if len(configurations) == 1 else sorted(configurations, key=_BY_THREADS)
-            ):
+            for one in sorted(comparison.configurations, key=_BY_THREADS):
                 if _is_measured(one.baseline) or _is_measured(one.target):
                     self._add(row, one)
                     self.signs.append(sign)

@@ -1,1 +1,1 @@
-"""TODO."""
+"""The HTTP server: checks, limits and routes of requests, workers, metrics and drift."""

@@ -27,22 +27,22 @@ class ServerCounters:
         histogram, counter = partial(Histogram, registry=registry), partial(Counter, registry=registry)
         live = partial(Gauge, registry=registry, multiprocess_mode="livesum")
         worst = partial(Gauge, registry=registry, multiprocess_mode="livemax")
-        told = "Time from the head of a request to the end of its answer"
+        description = "Time from the head of a request to the end of its answer"
         labels = ["route", "status", "model", "version"]
-        self._requests = histogram("perfjudge_request_seconds", told, labels, buckets=BUCKETS)
+        self._requests = histogram("perfjudge_request_seconds", description, labels, buckets=BUCKETS)
         self._judging = histogram("perfjudge_judging_seconds", "Time from a body to its answer")
         self._verdicts = counter("perfjudge_verdicts", "Verdicts given", ["door", "verdict"])
-        told = "Questions unlike what the model was trained on"
-        self._unlike = counter("perfjudge_unlike", told, ["door", "model", "version"])
+        description = "Questions unlike what the model was trained on"
+        self._unlike = counter("perfjudge_unlike", description, ["door", "model", "version"])
         self.labels = counter("perfjudge_labels", "Labels given", ["status"])
         self.dropped = counter("perfjudge_shadow_dropped", "Requests that challengers did not hear of")
         self.flying = live("perfjudge_requests_in_flight", "Requests that wait for their answer")
-        told = "How many workers answer with this version"
-        self._version = live("perfjudge_model_info", told, ["key", "model", "version"])
-        told = "1: what the alias names does not answer, the last good version does"
-        self._trouble = worst("perfjudge_model_trouble", told, ["key"])
-        told = "How often the version that answers has changed"
-        self._swaps = worst("perfjudge_model_swaps", told, ["key"])
+        description = "How many workers answer with this version"
+        self._version = live("perfjudge_model_info", description, ["key", "model", "version"])
+        description = "1: what the alias names does not answer, the last good version does"
+        self._trouble = worst("perfjudge_model_trouble", description, ["key"])
+        description = "How often the version that answers has changed"
+        self._swaps = worst("perfjudge_model_swaps", description, ["key"])
 
     def count(self, exchange: Exchange, route: str, verdicts: Mapping[str, int]) -> None:
         """Count a request that was answered."""

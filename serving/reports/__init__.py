@@ -1,1 +1,1 @@
-"""TODO."""
+"""Charts, tables and templates that the reports of all families share."""

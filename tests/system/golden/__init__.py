@@ -18,8 +18,8 @@ What differs from run to run is replaced by a placeholder (`normalise`):
 - values of JSON keys that hold times, durations, digests, or the state of the code
   (`normalise.VARYING_KEYS`).
 
-Not recorded: the error where no result matches a rule of timelines, which names another rule each time;
-`experiments diff` of two states, `collect`, `corun watch` and `corun measure` beyond wrong uses; values of
-``/metrics`` (only names and descriptions), bytes of models and databases, drawings and scripts of pages
-without their text, tables of more than 20,000 cells beyond figures of each column.
+Not recorded: the error where no result matches a rule of timelines; `experiments diff` of two states;
+`collect`, `corun watch` and `corun measure` beyond wrong uses; values of ``/metrics`` (only names and
+descriptions), bytes of models and databases, drawings and scripts of pages without their text, tables of
+more than 20,000 cells beyond figures of each column.
 """
