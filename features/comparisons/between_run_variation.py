@@ -1,4 +1,4 @@
-"""What runs differ by, a machine at a time: what one has in common, another one has not."""
+"""Between-run variation, estimated for each machine separately."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class RunLevels:
         return (found[0], found[1], found[2]) if known else None
 
     def own(self) -> RunLevels:
-        """Return the same without what whole runs have in common; unchanged where that is not known."""
+        """Return a copy without the shift that all operations of a run share; `self` if it is unknown."""
         if self.common is None:
             return self
         history, baseline, target = (
@@ -81,7 +81,7 @@ class RunLevels:
 
 
 def middle(values: Floats) -> float:
-    """Return the median of what is known; NaN if nothing is."""
+    """Return the median of the finite values; NaN if there are none."""
     known = values[np.isfinite(values)]
     return float(np.median(known)) if len(known) else np.nan
 
@@ -120,7 +120,7 @@ def _logarithm(values: Floats, sign: Floats) -> Floats:
 
 
 def _noise(side: Samples, five: Floats) -> Floats:
-    """Return the variance of a side's median, as a share of it, by its samples; 0 if there are none."""
+    """Return the variance of a side's median due to its samples, relative to the median; else 0."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         found = _MEDIAN * (spread(five) / five[:, 2]) ** 2 / side.lengths
     return np.where(np.isfinite(found), found, 0.0)
@@ -143,7 +143,7 @@ _FEW = (1.196, 1.495, 1.363, 1.206, 1.200, 1.140, 1.129, 1.107)
 
 
 class Variance(NamedTuple):
-    """Variances, and the degrees of freedom that each was told by (0: nothing tells)."""
+    """Variances with their degrees of freedom; 0 degrees of freedom: no data."""
 
     value: Floats
     freedom: Floats
@@ -161,14 +161,17 @@ class Variance(NamedTuple):
 
 
 def between_runs(history: Floats, baseline: Floats, target: Floats) -> Variance:
-    """Estimate the variance of a run's level from runs of one side, and from steps between earlier ones.
-
-    Of shape (n_configurations,).
+    """Estimate the variance of a run's level from runs of one side and from steps between earlier runs.
 
     Parameters
     ----------
     history, baseline, target : ndarray of shape (n_runs, n_configurations)
         NaN where a run lacks a configuration.
+
+    Returns
+    -------
+    Variance
+        Arrays of shape (n_configurations,).
     """
     before = np.vstack([history, baseline])
     earlier = _of_steps(before) if np.isfinite(history).sum() else _around(baseline)
@@ -179,7 +182,10 @@ def between_runs(history: Floats, baseline: Floats, target: Floats) -> Variance:
 
 
 def between_operations(shifts: Floats) -> Variance:
-    """Estimate the variance, one value, of shifts of operations most of which did not change (Efron 2004)."""
+    """Estimate the variance, a single value, of the shifts of unchanged operations.
+
+    Assumes that most operations did not change, and uses the median absolute deviation (Efron 2004).
+    """
     known = shifts[np.isfinite(shifts)]
     n = len(known)
     if n < 2:  # noqa: PLR2004 - one differs from nothing
@@ -238,22 +244,25 @@ class RunShift:
 
 @dataclass(frozen=True)
 class Offsets:
-    """What two runs, or several a side, differ by."""
+    """Differences between runs without a change: shared by a whole run, and of single operations."""
 
     whole: RunShift | None  # of the whole run, of one value; None where too few operations tell
     own: RunShift  # of every configuration beside that, shape (n_configurations,)
 
 
 def offsets(sides: Sides, assumed: float = ASSUMED) -> Offsets:
-    """Divide what the targets moved by into what their run has in common, and what is their own.
+    """Divide the shifts of the targets into a part shared by the whole run and a part of each operation.
 
-    A run's common part is the middle one of its operations. What is usual is told by earlier runs and by
-    several runs a side (`ENOUGH` degrees of freedom); where there are too few, by the operations of this
-    very pair, most of which did not change; and where these are too few, too, it is assumed. Less than
-    enough knowledge can only make it larger.
+    The shared part is the median shift of the run's operations. The variance without a change is estimated
+    from
+    earlier runs and from several runs per side (at least `ENOUGH` degrees of freedom), otherwise from the
+    operations of this pair of runs, most of which are taken as unchanged; with too few operations, `assumed`
+    is
+    used. Estimates with too few degrees of freedom can only increase the limit.
 
-    A comparison without change is beyond the limits with a probability of `LEVEL`, whatever the
-    number of its configurations, a run with one of `LEVEL_WHOLE`.
+    An unchanged comparison exceeds the limits with probability `LEVEL`, whatever its number of
+    configurations;
+    an unchanged run exceeds its limit with probability `LEVEL_WHOLE`.
     """
     levels = RunLevels.of(sides)
     own = levels.own()
@@ -289,7 +298,7 @@ def _own(levels: RunLevels, assumed: float, level: Floats) -> RunShift:
 
 
 def _measured_or(told: Variance, assumed: float) -> Floats:
-    """Return what is told where that is enough, else at least what is assumed."""
+    """Return the measured variance where it has enough degrees of freedom, else at least the assumed one."""
     least = np.where(told.freedom >= ENOUGH, 0.0, assumed**2)
     return np.maximum(told.value, least)
 
@@ -297,9 +306,9 @@ def _measured_or(told: Variance, assumed: float) -> Floats:
 def _beside(
     limit2: Floats, alike: Variance, level: Floats, measured: NDArray[np.bool_], noisier: Floats
 ) -> Floats:
-    """Let the operations of the pair tell where runs don't, and nothing be less than they tell.
+    """Estimate limits from the pair's operations where runs give none; no limit is below this estimate.
 
-    What is `noisier` than most differs by more than most.
+    `noisier` is added to the variance of operations that scatter more than most.
     """
     of_pair = _quantile(alike.freedom, level) ** 2 * (alike.value + noisier)
     if alike.freedom[0] < ENOUGH:
@@ -309,7 +318,7 @@ def _beside(
 
 
 def _shift(history: Floats, baseline: Floats, target: Floats, variance: Floats) -> tuple[Floats, Floats]:
-    """Return how far the target lies from what was before, and by how many runs that scatters.
+    """Return the shift of the target from the earlier level, and its variance in units of one run's variance.
 
     Earlier runs count where the baseline lies on their level.
     """
@@ -336,7 +345,7 @@ def _quantile(freedom: Floats, level: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class MachineOffsets:
-    """What runs of all machines differ by."""
+    """Between-run differences of all machines."""
 
     #: value, limit: shape (n_configurations,): Of what is a configuration's own; see
     #: `features.comparisons.between_run_variation.RunShift`.
@@ -352,21 +361,22 @@ class MachineOffsets:
 
     @property
     def whole(self) -> Mapping[str, RunShift]:
-        """How far the whole run moved, by machine; of those of which that is known."""
+        """Shift of the whole run by machine, for the machines where it is known."""
         return {name: one.whole for name, one in self.each.items() if one.whole is not None}
 
     def known(self, configuration: int) -> Known:
-        """Return what tells what runs differ by there."""
+        """Return the evidence used to estimate between-run variation on the machine of a configuration."""
         return self.each[str(self.machine[configuration])].own.known
 
 
 def machine_offsets(sides: Sides, machines: Sequence[str], assumed: float) -> MachineOffsets:
-    """Divide what targets moved by as `features.comparisons.between_run_variation.offsets` does.
+    """Divide the shifts of the targets as `offsets` does, for each machine separately.
 
     Parameters
     ----------
-    machines : sequence of str
-        One of each comparison.
+    machines : sequence of str, one per comparison
+    assumed : float
+        Between-run variation used where none can be estimated, as a share of the median.
     """
     machine = np.array(machines, str)[sides.comparison]
     value, limit, together = np.full((3, len(machine)), np.nan)

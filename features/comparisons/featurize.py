@@ -55,7 +55,7 @@ def of_rows(
 
 
 def together(frames: Sequence[pd.DataFrame], parts: Sequence[RowIndices]) -> pd.DataFrame:
-    """Return what was computed of each block, row by row as the comparisons."""
+    """Concatenate the results of several blocks, in the order of the comparisons."""
     order = np.argsort(np.concatenate(parts), kind="stable")
     return pd.concat(frames, ignore_index=True).iloc[order].reset_index(drop=True)
 
@@ -72,17 +72,18 @@ def unlabelled(tables: ComparisonTables, valid: pd.DataFrame, featurize: Featuri
 
 
 def shipped(own: pd.DataFrame, featurize: Featurize, directory: Path = SHIPPED) -> pd.DataFrame:
-    """Return the labelled vectors that the shipped champion has learnt from.
+    """Return the labelled vectors on which the shipped champion was trained.
 
     Parameters
     ----------
     own : DataFrame
-        The features of the comparisons that are learned from anyway; what shares an operation with them is
-        left out, so that no fold tests what it was trained on.
+        The features of the project's own comparisons. Shipped vectors that share an operation with them are
+        left
+        out, so that no fold is tested on operations of its training data.
     featurize : callable
         As `featurize`.
     directory : Path
-        Of its tables.
+        The directory of the shipped tables.
 
     Raises
     ------
@@ -151,7 +152,7 @@ def _with_and_without_past(task: tuple[Sides, FeatureSet, float]) -> tuple[pd.Da
 
 
 def _asked(sides: Sides, features: FeatureSet, spread: float) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return what a model is asked about comparisons, and how far their medians moved."""
+    """Return the feature vectors of comparisons, and the worst change of their medians."""
     asked = Asked.of(sides, spread)
     values = vectors(asked.sides, features, spread, asked.steps)
     found = pd.DataFrame(values, columns=[*described(features)])
@@ -159,7 +160,7 @@ def _asked(sides: Sides, features: FeatureSet, spread: float) -> tuple[pd.DataFr
 
 
 def featurize_stage() -> None:
-    """Stage featurize: the vectors of labelled comparisons, how far medians moved, and what lies beside."""
+    """Stage featurize: write features, changes of medians, and unlabelled vectors for training."""
     knobs = load(Comparisons)
     how = knobs.section.featurize
     tables, valid = ComparisonTables.read(PLACES.interim), Valid.read(PLACES.valid).comparisons

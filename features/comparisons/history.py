@@ -1,4 +1,4 @@
-"""What the versions of an operation say: whether the step is real, at the boundary, and new."""
+"""Features from the versions of an operation: is the step real, at the boundary, and new."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _ENOUGH_RUNS = 5
 
 
 class Yardstick(NamedTuple):
-    """What runs of every configuration differ by, and how many versions told so."""
+    """Between-run spread of each configuration, and the number of versions from which it was estimated."""
 
     spread: Floats  # shape (n_configurations,): The standard deviation of one run, as a share of the level
     #: Shape (n_configurations,): Of history and baseline; where there is only one, `spread` is what was known
@@ -85,7 +85,7 @@ def run_features(steps: Steps) -> Floats:
 
 
 def known_spreads(sides: Sides) -> Floats:
-    """Return what runs of one build differ by, of each configuration that tells; no label is looked at."""
+    """Return the between-run spread of each configuration with enough earlier runs."""
     yardstick = run_steps(sides).yardstick
     return yardstick.spread[yardstick.versions >= _ENOUGH_RUNS]
 
@@ -98,13 +98,13 @@ def usual_spread(known: Floats) -> float:
 
 
 def within_runs(sides: Sides, steps: Steps) -> NDArray[np.bool_]:
-    """Tell where the target is a single run that is not worse by more than runs of its operation differ by.
+    """Return True where the target is one run and not significantly worse than between-run variation.
 
-    False where there are too few earlier runs to tell, and where the target is several.
+    False where there are too few earlier runs, and where the target has several runs.
 
     Returns
     -------
-    ndarray of shape (n_configurations,)
+    ndarray of bool, shape (n_configurations,)
     """
     sampled = (sides.history.lengths > 0) & (sides.target.lengths > 0)
     told = sampled & (steps.yardstick.versions >= _ENOUGH_RUNS) & (steps.runs == 1)
@@ -134,7 +134,7 @@ def _run_steps(sides: Sides, prior: float) -> Steps:
 
 
 def _of_repetitions(sides: Sides, size: Floats) -> tuple[Floats, Floats]:
-    """Return the lesser of what medians and means moved, and the square of its standard error."""
+    """Return the smaller of the shifts of medians and means (share of `size`), and its squared error."""
     b5, t5 = sides.baseline_five, sides.target_five
     baseline, target = moments(sides.pooled).halves()
     medians = sides.sign * (t5[:, 2] - b5[:, 2])
@@ -209,13 +209,14 @@ def sibling_features(sides: Sides) -> Floats:
 
 
 def siblings_worse(sides: Sides) -> Floats:
-    """Return which share of the other operations got worse at the version at which the target begins.
+    """Return the share of sibling operations that became worse at the version where the target begins.
 
-    A sibling is another operation of the same benchmark on the same machine that was measured at that
-    version, too. Its step is Welch's t of its `_NEAR` versions before against those from it on, at most
-    `_NEAR` of them, of which the last is one of the target's own: nothing is looked at that came later than
-    the target. It counts the more the clearer it is: the square of where t lies between `_WORSE` and
-    `_SURELY`. Where the source gives the share itself, that is returned.
+    A sibling is another operation of the same benchmark on the same machine that was also measured at that
+    version. Its step is Welch's t between the `_NEAR` versions before and at most `_NEAR` versions from it
+    on, up
+    to the target's last version: no later version is used. Siblings are weighted by the square of t scaled to
+    0
+    at `_WORSE` and 1 at `_SURELY`. Where the source states the share itself, that share is returned.
 
     Returns
     -------
@@ -263,9 +264,9 @@ def _worsened(versions: Versions) -> Floats:
 
 
 def _clear(left: Floats, right: Floats) -> Floats:
-    """Return where t of the windows lies between `_WORSE` and `_SURELY`, squared.
+    """Return t of the windows scaled to 0 at `_WORSE` and 1 at `_SURELY`, squared.
 
-    On the left, a version far outside all others counts as the middle one.
+    Outlying versions on the left are replaced by the median.
     """
     far = far_runs(np.abs(left))
     if far.any():
@@ -278,14 +279,14 @@ def _clear(left: Floats, right: Floats) -> Floats:
 
 
 def _same(series: Ints, further: int) -> NDArray[np.bool_]:
-    """Return of which versions the one so many places further is one of the same series."""
+    """Return whether each version and the one `further` rows later belong to one series."""
     return series[: max(len(series) - further, 0)] == series[further:]
 
 
 def _ahead(versions: Versions) -> Ints:
-    """Return the names of every version and the following ones of its series, shape (_WINDOW, n_versions).
+    """Return the names of each version and its successors in the series, shape (_NEAR, n_versions).
 
-    -2 where there is none: it is no target's name.
+    -2 where there is no successor; no target has that name.
     """
     ahead = np.full((_NEAR, len(versions.series)), -2)
     for further in range(min(_NEAR, len(versions.series))):
@@ -367,15 +368,14 @@ def with_versions(sides: Sides) -> Ints:
 
 
 def version_features(sides: Sides, rows: Ints) -> Floats:
-    """Describe the step from baseline to target against what versions do in this series.
+    """Describe the step from baseline to target relative to the steps between earlier versions.
 
-    Every version counts with its median.
-
-    In the order of `HISTORY`. Negative is worse. NaN where it cannot be known.
+    Every version counts with its median; negative is worse.
 
     Returns
     -------
     ndarray of shape (len(HISTORY), n_configurations)
+        Rows in the order of `HISTORY`; NaN where unknown.
     """
     result = np.full((len(HISTORY), len(sides.sign)), np.nan)
     baseline, target, history = (side.levels for side in (sides.baseline, sides.target, sides.history))
@@ -449,19 +449,20 @@ def _version_t(b: Floats, t: Floats, floor: Floats) -> Floats:
 
 
 def _squares(deviations: Floats) -> Floats:
-    """Return the sum of the squares of what is known of every row."""
+    """Return the sum of squares of the finite values of each row."""
     return total_of(np.where(np.isnan(deviations), 0.0, deviations) ** 2)
 
 
 def _split(b: Floats, t: Floats) -> tuple[Floats, Floats]:
-    """Find the step that explains most of both windows; negative is worse.
+    """Find the step that explains most of the variance of both windows; negative is worse.
 
     Returns
     -------
     gain : ndarray
         The share of the versions' variance that a step at the boundary explains, with the step's sign.
     sharpness : ndarray
-        The same by what the best step anywhere in the windows explains: of size 1 if that is the boundary.
+        Variance explained at the boundary / variance explained by the best step in the windows, with the
+        sign.
     """
     both = np.hstack([b, t])
     known = np.isfinite(both)
@@ -528,7 +529,7 @@ def _share(condition: NDArray[np.bool_], values: Floats) -> Floats:
 
 
 def _above(past: Floats, t: Floats) -> Floats:
-    """Return the share of pairs in which the target's version is better than one of the past."""
+    """Return the share of pairs in which the target's version is better than a past one; ties count half."""
     wins = np.zeros(len(past))
     pairs = np.zeros(len(past))
     for column in t.T:
@@ -540,7 +541,7 @@ def _above(past: Floats, t: Floats) -> Floats:
 
 
 def _trend(past: Floats) -> Floats:
-    """Return by how much the last third of the past lies above the first third."""
+    """Return the median of the last third of the past minus the median of the first third."""
     known = np.isfinite(past)
     share = np.cumsum(known, axis=1) / np.maximum(known.sum(axis=1), 1)[:, None]
     early = np.where(known & (share <= 1 / 3), past, np.nan)

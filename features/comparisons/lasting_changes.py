@@ -29,7 +29,7 @@ _STEPS = 12
 
 @dataclass(frozen=True)
 class Courses:
-    """Many series, and what all their segments cost."""
+    """Many series, and the cost of each of their segments."""
 
     rows: Floats  # shape (n, width): In units of their noise; NaN is unknown
 
@@ -40,7 +40,7 @@ class Courses:
 
     @cached_property
     def costs(self) -> Floats:
-        """What the segment from each place to each costs, infinite where it holds too few values.
+        """Cost of the segment between each two places; infinite where it has fewer than `SHORTEST` values.
 
         Returns
         -------
@@ -138,7 +138,7 @@ def step_near(place: int, courses: Courses, penalty: float) -> Step:
 
 
 def _without(place: int, courses: Courses, best: Best) -> Floats:
-    """Return what the best course costs that has no step near a place."""
+    """Return the cost of the best segmentation without a step near a place."""
     starts, width = max(place - NEAR + 1, 1), courses.rows.shape[1]
     stops = min(place + NEAR, width)
     across = courses.costs[:, :starts, stops:]
@@ -190,10 +190,10 @@ WANTED = 0.05
 
 
 def scatter(rows: Floats, apart: Sequence[int] = _APART) -> Floats:
-    """Return the standard deviation between versions that have no lasting changes, or few, shape (n,).
+    """Return the standard deviation between versions, robust to lasting changes, shape (n,).
 
-    At least `NOISE_FLOOR`. The largest of what robust distances between such versions say: where noise
-    drifts, direct neighbours are more alike. NaN with fewer than 4 versions.
+    The largest of several robust estimates from distances between versions `apart` places apart (where noise
+    drifts, direct neighbours are too similar), at least `NOISE_FLOOR`. NaN with fewer than 4 versions.
 
     Parameters
     ----------
@@ -211,21 +211,21 @@ def scatter(rows: Floats, apart: Sequence[int] = _APART) -> Floats:
 
 
 def instability(five: Floats, counts: Floats, noise: Floats) -> Floats:
-    """Return the smallest change of a median that can be told from noise, 95 times in 100.
+    """Return the smallest change of a median that is distinguishable from noise with a confidence of 95 %.
 
-    That is 1.96 times the deviation of the difference of two versions' medians. A version's median varies as
-    versions do (`noise`), and at least as the repetitions say: by 1.2533 times the interquartile range (of
-    a normal distribution, in deviations) by the root of how many there are, the median over all versions.
-    An operation is unstable if that is more than 5 % (`WANTED`): its boxes say nothing beside those lines.
+    That is 1.96 standard deviations of the difference of two versions' medians. The deviation of a median is
+    `noise`, but at least 1.2533 x interquartile range (converted to normal deviations) / sqrt(repetitions),
+    median
+    over all versions. An operation is unstable if the result is above 5 % (`WANTED`).
 
     Parameters
     ----------
     five : ndarray of shape (n, n_versions, 5)
-        NaN where nothing was measured.
+        Minimum, quartiles and maximum; NaN where nothing was measured.
     counts : ndarray of shape (n, n_versions)
-        Repetitions; 0 where they are not known, which count as 5.
+        Number of repetitions; 0 where unknown, which counts as 5.
     noise : ndarray of shape (n,)
-        How much versions vary beside their lasting changes, as `scatter` returns it.
+        Standard deviation between versions apart from lasting changes, as `scatter` returns it.
 
     Returns
     -------
@@ -273,11 +273,11 @@ class Shift(NamedTuple):
 
 
 def shifts(medians: Floats, signs: Floats) -> tuple[list[tuple[Shift, ...]], Floats]:
-    """Find the lasting changes of many series, and how much each varies beside them.
+    """Find the lasting changes of many series, and the noise of each series apart from them.
 
-    The first search takes neighbouring versions for the noise, of which few have a step between them. Then
-    the changes found are taken out of the series, the noise is estimated without them, and the search is
-    repeated until it finds the same.
+    The first search estimates the noise from neighbouring versions. The changes found are then removed, the
+    noise
+    is estimated again, and the search is repeated until its result no longer changes.
 
     Parameters
     ----------
@@ -289,9 +289,9 @@ def shifts(medians: Floats, signs: Floats) -> tuple[list[tuple[Shift, ...]], Flo
     Returns
     -------
     changes : list of tuple of Shift
-        Of every series, the earliest first; none below `SMALLEST`.
+        One tuple per series, the earliest change first; none below `SMALLEST`.
     noise : ndarray of shape (n,)
-        As of `scatter`, without the changes.
+        As `scatter` returns it, without the changes.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         logs = np.where(medians > 0, np.log(medians), np.nan)
@@ -341,7 +341,7 @@ def _changes(logs: Floats, signs: Floats, noise: Floats) -> list[tuple[Shift, ..
 
 
 def _calm(rows: Floats) -> Floats:
-    """Bring single versions nearer that are far from the running median: heavy tails are no levels."""
+    """Limit how far single versions lie from the running median: outliers are not levels."""
     half = _WINDOW // 2
     padded = np.pad(rows, ((0, 0), (half, half)), constant_values=np.nan)
     windows = np.lib.stride_tricks.sliding_window_view(padded, _WINDOW, axis=1)

@@ -1,4 +1,4 @@
-"""What came later says about a step: whether it stayed, and whether it happened at the boundary at all."""
+"""Features from later versions: did the step last, and did it happen at the boundary."""
 
 from __future__ import annotations
 
@@ -59,15 +59,15 @@ LATER_FEATURES = tuple(LATER_DIRECTIONS)
 
 
 def later_vectors(sides: Sides) -> Floats:
-    """Describe what the versions after the target say of the step.
+    """Describe the step from baseline to target by the versions after the target.
 
     Every version counts with its median; of several configurations the lowest value of a feature is kept.
-
-    In the order of `LATER_FEATURES`. Negative is worse. NaN where no version after the target is known.
+    Negative is worse.
 
     Returns
     -------
     ndarray of shape (n_comparisons, len(LATER_FEATURES))
+        Columns in the order of `LATER_FEATURES`. NaN where no version after the target is known.
     """
     values = np.full((len(LATER_FEATURES), len(sides.sign)), np.nan)
     lists = (sides.baseline, sides.target, sides.later)
@@ -84,7 +84,7 @@ def later_vectors(sides: Sides) -> Floats:
 
 @dataclass(frozen=True)
 class _Course:
-    """The levels of versions around a boundary as if higher were better, NaN where there is none."""
+    """Levels of the versions around a boundary, higher is better; NaN where there is none."""
 
     before: Floats  # shape (n, _BEFORE): The newest on the right
     target: Floats  # shape (n, at most _SIDE)
@@ -240,7 +240,7 @@ def _share(condition: NDArray[np.bool_], values: Floats) -> Floats:
 
 
 def _spread(rows: Floats) -> tuple[Floats, Floats]:
-    """Return the standard deviation of what is known of every row, and how many that is."""
+    """Return the standard deviation of the finite values of each row, and their number."""
     known = np.isfinite(rows)
     count = known.sum(axis=1).astype(np.float64)
     squares = np.where(known, (rows - mean(rows)[:, None]) ** 2, 0.0).cumsum(axis=1)[:, -1]
@@ -248,7 +248,7 @@ def _spread(rows: Floats) -> tuple[Floats, Floats]:
 
 
 def _superiority(before: Floats, after: Floats) -> Floats:
-    """Return the share of pairs in which the version after the boundary is the better one."""
+    """Return the share of pairs in which the later version is better; ties count half."""
     pairs = np.sign(after[:, :, None] - before[:, None, :])
     return np.asarray(_mean_of_known(pairs.reshape(len(pairs), -1)) / 2 + 0.5)
 
@@ -259,7 +259,10 @@ def _mean_of_known(rows: Floats) -> Floats:
 
 
 def _split(before: Floats, after: Floats) -> tuple[Floats, Floats]:
-    """Return what a step at the boundary explains, with the step's sign: of all, and of the best step."""
+    """Return the variance explained by a step at the boundary, as a share of all and of the best step's.
+
+    Both have the sign of the step.
+    """
     both = np.hstack([before, after])
     known = np.isfinite(both)
     centred = np.where(known, both - mean(both)[:, None], 0.0)

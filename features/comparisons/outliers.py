@@ -51,18 +51,20 @@ NOTHING = Wild(_NO_ROWS, _NO_ROWS, np.zeros(0, str), _NO_ROWS, np.zeros(0), np.z
 
 
 def without_wild(sides: Sides) -> tuple[Sides, Wild]:
-    """Leave out the one sample of a side, and the run before the target, that lies far outside all others.
+    """Remove outliers: a sample far outside all others of its side, and an outlying run before the target.
 
-    Where most of several configurations have such a sample on the same side, it is what that side does and
-    no accident, and all stay in. So do five numbers given in place of samples, and baselines of fewer than
-    `FEWEST` runs: the last run may be a new level.
+    Outliers are kept where most of several configurations have one on the same side, as they are then typical
+    of
+    that side. Sides given as five numbers, and baselines of fewer than `FEWEST` runs, are not changed: the
+    last
+    run may be a new level.
 
     Returns
     -------
     sides : Sides
-        The same object if nothing is wild.
+        The same object if there are no outliers.
     wild : Wild
-        What is missing in it.
+        The samples and runs removed.
     """
     sides, samples = _without_samples(sides)
     sides, runs = _without_runs(sides)
@@ -89,7 +91,7 @@ def _without_samples(sides: Sides) -> tuple[Sides, Wild]:
 
 
 def _wild(samples: Samples, sides: Sides) -> Ints:
-    """Return the position of the wild sample of every configuration, -1 where there is none."""
+    """Return the position of the outlying sample of each configuration, -1 where there is none."""
     at = np.full(len(samples.starts), -1)
     for rows, index in samples.indices:
         at[rows] = _farthest(samples.values[index], index)
@@ -158,9 +160,9 @@ def _without_runs(sides: Sides) -> tuple[Sides, Wild]:
 
 
 def far_runs(levels: Floats) -> NDArray[np.bool_]:
-    """Mark the runs of every row that lie far above or far below all others of it, shape (n, n_runs).
+    """Mark the runs that lie far above or far below all others of their row, shape (n, n_runs).
 
-    One of fewer than 40 known runs at most, or one of 20; none of fewer than `FEWEST`.
+    At most one run of fewer than 40 known runs; none of fewer than `FEWEST`.
 
     Parameters
     ----------
@@ -222,12 +224,12 @@ _LISTS = ("baseline", "target", "history", "later")
 
 
 def without_copies(sides: Sides) -> Sides:
-    """Leave out every configuration with the same samples, versions and summaries as an earlier one.
+    """Remove each configuration with the same samples, versions and summaries as an earlier one.
 
     Returns
     -------
     Sides
-        The same object if there are no copies.
+        The same object if there are no duplicates.
     """
     first: dict[tuple[bytes, ...], int] = {}
     kept = np.ones(len(sides.sign), bool)

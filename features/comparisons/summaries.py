@@ -1,4 +1,4 @@
-"""What the five numbers (min, quartiles, max) of two sides say about them."""
+"""Features from the five-number summaries (minimum, quartiles, maximum) of two sides."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def _extent(planes: list[Floats]) -> Extent:
 
 
 def _extent_with_gaps(planes: list[Floats], gaps: NDArray[np.bool_]) -> Extent:
-    """Reduce what has gaps: they go last, as if they were infinite, and are not counted."""
+    """Return the lowest, middle and highest of the known values; gaps are sorted last and not counted."""
     known = len(planes) - gaps.sum(axis=0)
     filled = [np.where(gap, np.inf, plane) for gap, plane in zip(gaps, planes, strict=True)]
     ordered = np.array(_sorted(filled))
@@ -302,19 +302,20 @@ def spread(five: Floats) -> Floats:
 
 
 def overlap(baseline: Floats, target: Floats) -> Floats:
-    """Return how far the target's range reaches up into the baseline's, by the range of both together.
+    """Return (target maximum - baseline minimum) / range of both sides together; higher is better.
 
-    1 for a target that is nowhere worse, 0 where its best value is the baseline's worst, towards -1 for a
-    target far below; 1 if all is equal. A worse target never has more of it.
-
-    Returns
-    -------
-    ndarray of shape (n_configurations,)
+    1 where the target is nowhere worse or all values are equal, 0 where the target's best value is the
+    baseline's
+    worst, towards -1 for a target far below the baseline.
 
     Parameters
     ----------
     baseline, target : ndarray of shape (n_configurations, 5)
-        As `oriented` gives them.
+        As `oriented` returns them.
+
+    Returns
+    -------
+    ndarray of shape (n_configurations,)
     """
     reach = target[:, 4] - baseline[:, 0]
     whole = np.maximum(baseline[:, 4], target[:, 4]) - np.minimum(baseline[:, 0], target[:, 0])

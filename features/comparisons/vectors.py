@@ -1,4 +1,4 @@
-"""Comparisons become vectors: the 15 components of seed 000 and what samples and history add to them."""
+"""Feature vectors of comparisons: the 15 components of seed 000, and features of samples and history."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ FARTHEST = 1e9
 
 @dataclass(frozen=True)
 class Asked:
-    """Comparisons as they are judged: without copies and wild samples, and with what their medians did."""
+    """Comparisons prepared for judging: no duplicates or outliers, and the changes of their medians."""
 
     sides: Sides
     wild: Wild  # what was left out of them
@@ -71,7 +71,7 @@ class Asked:
 
     @classmethod
     def compared(cls, sides: Sides, wild: Wild, run_spread: float) -> Asked:
-        """Compare the medians of what is left when `wild` is left out."""
+        """Compare the medians of sides from which `wild` was removed."""
         before, after = sides.baseline_five[:, 2], sides.target_five[:, 2]
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             change = sides.sign * (after - before) / np.abs(before)
@@ -90,9 +90,9 @@ class Asked:
 
     @property
     def worst_change(self) -> Floats:
-        """The smallest change of every comparison's medians, shape (n_comparisons,); NaN if not known.
+        """The most negative change of each comparison's medians, shape (n_comparisons,); NaN if unknown.
 
-        What runs differ by anyway counts as no change for the worse.
+        A change for the worse within between-run variation counts as 0.
         """
         many = self.sides.per_comparison
         found, some = np.full(len(many), np.nan), many > 0
@@ -116,7 +116,7 @@ def short_of_runs(sides: Sides) -> Ints:
 
 
 def without_past(sides: Sides) -> Sides:
-    """Return comparisons as they are if nothing is known of what was before, and of other operations."""
+    """Return a copy of the comparisons without history and without sibling operations."""
     history = sides.history
     nothing = Samples(history.values, history.orders, history.starts, history.starts)
     return replace(sides, history=nothing, siblings=None, siblings_worse=None)
@@ -210,12 +210,12 @@ SUMMARISED = 5
 
 
 def columns(features: FeatureSet) -> tuple[str, ...]:
-    """Return the columns that models see under the knob ``comparisons.featurize.set``."""
+    """Return the columns that models use with the parameter ``comparisons.featurize.set``."""
     return SEED_FEATURES if features == "seed" else _SEEN + _of_later(features)
 
 
 def computed(features: FeatureSet) -> FeatureSet:
-    """Return which set is computed where the models see this one: what is known, unless they look past it."""
+    """Return the feature set to compute for a model: "retrospective" for itself, else "extended"."""
     return "retrospective" if features == "retrospective" else "extended"
 
 
@@ -265,24 +265,26 @@ def vectors(
     run_spread: float = ORDINARY,
     steps: Steps | None = None,
 ) -> Floats:
-    """Return all features of every comparison, computed for all of them at once.
+    """Return all features of all comparisons.
 
     Parameters
     ----------
     sides : Sides
     features : {"extended", "retrospective"}
-        Which set; versions after the target are looked at for the latter only.
+        Only "retrospective" uses versions after the target.
     run_spread : float
-        What two runs of a build differ by where no versions tell; see `features.comparisons.history`.
+        Between-run spread of a build where no versions show it; see `features.comparisons.history`.
     steps : Steps, optional
-        What `run_steps` says of them, where it is known already.
+        The result of `run_steps`, where it is already computed.
 
     Returns
     -------
     ndarray of shape (n_comparisons, n_features)
-        In the order of ``described(features)``, between -`_BOUND` and `_BOUND`, or NaN where a feature cannot
-        be known: everything about versions without history and with one version a side. Where there are five
-        numbers instead of samples, what only samples tell is estimated from them.
+        In the order of ``described(features)``, between -`_BOUND` and `_BOUND`. NaN where a feature is
+        unknown:
+        features of versions without history and with one version per side. Where there are five numbers
+        instead
+        of samples, features of samples are estimated from them.
     """
     sides = sides.normalized
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
@@ -306,10 +308,9 @@ def _vectors(sides: Sides, steps: Steps) -> Floats:
 
 @cache
 def _kept(n_rows: int) -> Ints:
-    """Return where features stand among the lowest, the middle and the highest of so many rows.
+    """Return the positions of the features among the lowest, middle and highest values of `n_rows` rows.
 
-    Those of rows that are not there are left out: they are the last ones. The sum is not among them, and
-    something else in its place.
+    Features of rows beyond `n_rows` are left out. The position of a sum holds another value until it is set.
     """
     rows = [*_STATISTICS, *_PER_CONFIGURATION][:n_rows]
     parts = [name.rpartition("_") for name in SEED_FEATURES + EXTENDED_FEATURES]
@@ -328,12 +329,12 @@ def _stouffer(z: Floats, sides: Sides) -> Floats:
 
 
 def _per_configuration(sides: Sides, steps: Steps) -> Floats:
-    """Compute a row of every name; nothing of `HISTORY` and `SIBLINGS` where nobody has any.
+    """Compute one row per feature of configurations; without `HISTORY` and `SIBLINGS` where all lack them.
 
     Returns
     -------
     ndarray of shape (n_rows, n_configurations)
-        All but the seed's statistics are finite or NaN.
+        Finite or NaN, except the statistics of seed 000.
     """
     b, t = oriented(np.array((sides.baseline_five, sides.target_five)), sides.sign)
     values = _of_five_numbers(b, t) | _of_samples(sides)

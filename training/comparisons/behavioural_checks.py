@@ -1,7 +1,7 @@
-"""Cases that leave no room for opinion, and the rules that every model must keep on them.
+"""Behavioural checks: clear cases, and the rules that every model must satisfy on them.
 
 Samples are drawn, or made by hand, at several magnitudes, in both directions and with several configurations.
-A model that breaks a rule is told which, and the case.
+A violation names the rule and the case.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Case:
 
 @dataclass(frozen=True)
 class SoundRule:
-    """What must hold for cases."""
+    """A property that verdicts on clear cases must have."""
 
     name: str  # in words
     #: Of the probabilities of the cases, in their order, and the threshold of ``fail``; tells for each

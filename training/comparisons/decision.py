@@ -1,4 +1,4 @@
-"""What stands between a model's word and the verdict: the same in evaluation, promotion and serving."""
+"""From a model's probability to the verdict: the same steps in evaluation, promotion and serving."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Floats = NDArray[np.float64]
 
 
 def examples_of(family: Family, table: FeatureTable) -> Examples:
-    """Return the labelled rows of `table`, where a model is asked, and what they are without versions."""
+    """Return the labelled rows of `table`, those below the floor marked, with the rows without history."""
     floor, bare = family.section.decide.floor or 0.0, FeatureTable.read(family.bare, table.columns)
     without = replace(bare.examples, below=below_floor(read_changes(family.bare, table), floor))
     below = below_floor(read_changes(family.changes, table), floor)
@@ -49,13 +49,17 @@ def examples_of(family: Family, table: FeatureTable) -> Examples:
 
 
 def read_changes(path: Path, table: FeatureTable) -> Floats:
-    """Read what the stage featurize wrote beside the features: the ``worst_change`` of its comparisons.
-
-    In the order of `table`.
+    """Read the ``worst_change`` of each comparison of `table`, as the stage featurize wrote it.
 
     Returns
     -------
     ndarray of shape (n_comparisons,)
+        In the order of `table`.
+
+    Raises
+    ------
+    InputError
+        If the file has other comparisons.
     """
     frame = read_table(path, {"comparison_id": "str", "worst_change": "float64"})
     if frame["comparison_id"].tolist() != table.frame["comparison_id"].tolist():
@@ -71,7 +75,7 @@ SENT = (0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4)
 
 @dataclass(frozen=True)
 class HeldRows:
-    """The training rows of a part, and what inner folds' models said of them."""
+    """The training rows of a part, with the out-of-fold predictions of inner folds."""
 
     y: NDArray[np.int64]  # shape (n_rows,): 1 is fail
     groups: NDArray[np.str_]  # shape (n_rows,)
@@ -93,12 +97,12 @@ class Decision:
     sending: tuple[Cuts, ...]  # those that send each share of `SENT` to a person
 
     def told(self, probability: Floats, below: NDArray[np.bool_]) -> Floats:
-        """Return the calibrated probabilities of raw ones, of which some lie below the floor."""
+        """Return calibrated probabilities; those of rows below the floor are multiplied by `beneath`."""
         return discounted(self.calibration.of(probability), below, self.beneath)
 
 
 def decision(held: HeldRows, threshold: float, how: Decide, seed: int) -> Decision:
-    """Learn from held-out rows what stands between a model's word and the verdict."""
+    """Learn the steps from probability to verdict from held-out rows."""
     asked = ~held.below
     calibration = calibrated(held.y[asked], held.probability[asked], held.groups[asked])
     beneath = _beneath(held.y[held.below], calibration.of(held.probability[held.below]))
@@ -110,12 +114,12 @@ def decision(held: HeldRows, threshold: float, how: Decide, seed: int) -> Decisi
 
 
 def _beneath(y: NDArray[np.int64], told: Floats) -> float:
-    """Return how many fails lie below the floor for each that is expected there; one more of both is seen."""
+    """Return (fails + 1) / (expected fails + 1) of the rows below the floor, at most 1."""
     return min(1.0, float((y.sum() + 1) / (told.sum() + 1)))
 
 
 def promised(held: HeldRows, told: Floats, how: Decide, seed: int) -> Promise:
-    """Return what can be promised where `told` is said of the rows of `held`, calibrated."""
+    """Return the risk guarantees that hold for the calibrated probabilities `told` of the rows `held`."""
     fails, passes = held.y == 1, held.y == 0
     missed = kept(Scored(told, fails, held.groups), _shares(how.missed), how.confidence, seed)
     # nothing fails below the floor
@@ -136,20 +140,20 @@ def _shares(wished: float | None) -> list[float]:
 
 
 def wish_of(how: Decide) -> Wish:
-    """Return what the params ask for."""
+    """Return the policy that the parameters ``decide`` request."""
     costs = None if how.costs is None else VerdictCosts(**how.costs.model_dump())
     return Wish(how.missed, how.false_alarms, how.looks, costs)
 
 
 def write_held(directory: Path, said: Iterable[tuple[str, str, Floats]]) -> None:
-    """Write what was said of the training rows of each part, by each model: part, model, probabilities."""
+    """Write out-of-fold probabilities, given as part, model and probabilities of the part's training rows."""
     with replacing(directory / OUT_OF_FOLD_FILE) as path, path.open("wb") as file:
         arrays: dict[str, Any] = {_key(part, model): told for part, model, told in said}
         np.savez_compressed(file, **arrays)
 
 
 def read_held(directory: Path, cells: Iterable[tuple[str, str]]) -> list[Floats]:
-    """Return what was said, a part and a model each."""
+    """Return the out-of-fold probabilities of each pair of part and model."""
     path = directory / OUT_OF_FOLD_FILE
     try:
         with np.load(path, allow_pickle=False) as found:
@@ -169,10 +173,7 @@ COUNTED = ("cases", "fails", "missed", "passes", "false_alarms", "unsure")
 
 
 def outcomes(found: Decision, y: NDArray[np.int64], told: Floats, below: NDArray[np.bool_]) -> pd.DataFrame:
-    """Count what cuts do to the test rows of a fold.
-
-    ``kind`` ("chosen", "missed", "false_alarms" or "sent"), ``share`` (what was asked for), ``made``
-    (whether that could be promised) and the counts `COUNTED`.
+    """Count the verdicts that each threshold gives for the test rows of a fold.
 
     Parameters
     ----------
@@ -181,7 +182,13 @@ def outcomes(found: Decision, y: NDArray[np.int64], told: Floats, below: NDArray
     told : ndarray of shape (n_rows,)
         The calibrated probability.
     below : ndarray of bool, shape (n_rows,)
-        What never fails, and passes unless misses are promised.
+        Rows below the floor: they never fail, and pass unless misses are limited.
+
+    Returns
+    -------
+    DataFrame
+        ``kind`` ("chosen", "missed", "false_alarms" or "sent"), ``share`` (the requested limit), ``made``
+        (whether it could be guaranteed) and the counts `COUNTED`.
     """
     rows = [
         {"kind": kind, "share": share, "made": made, **_counts(y, said)}
@@ -222,7 +229,7 @@ def _counts(y: NDArray[np.int64], said: NDArray[np.str_]) -> dict[str, int]:
 
 
 def summaries(verdicts: pd.DataFrame, counted: pd.DataFrame, split: str) -> dict[str, Any]:
-    """Return what metrics.json says of each model's probabilities and promises in one split."""
+    """Return the entries of metrics.json on each model's probabilities and guarantees in one split."""
     told = verdicts[(verdicts["split"] == split) & (verdicts["kind"] == "model")]
     counts = counted[counted["split"] == split].groupby("entry", sort=True)
     return {str(entry): _summary(told[told["entry"] == entry], rows) for entry, rows in counts}
@@ -236,7 +243,7 @@ def _summary(verdicts: pd.DataFrame, counted: pd.DataFrame) -> dict[str, Any]:
 
 
 def sent(promises: dict[str, Any]) -> pd.DataFrame:
-    """Return what DVC draws: a row a model and a share that is sent to a person."""
+    """Return the data of DVC's plot: one row per model and review rate."""
     return pd.concat(
         [pd.DataFrame(one["sent"]).assign(entry=entry) for entry, one in promises.items()], ignore_index=True
     )[["entry", "unsure", "missed", "false_alarms"]]

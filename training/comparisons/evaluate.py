@@ -41,7 +41,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Said:
-    """What a model said of rows that it had not seen."""
+    """Out-of-fold predictions of one model."""
 
     probability: Floats  # shape (n_rows,): Of ``fail``
     fails: Flags  # shape (n_rows,): Its verdicts
@@ -54,18 +54,24 @@ def steadiest(
     order: Sequence[str],
     seed: int,
 ) -> str:
-    """Return the first of `order` that is not worse than the best.
+    """Return the first model of `order` that is not significantly worse than the best.
 
-    What a model is worth is the mean of its balanced accuracy and its average precision, as in the search for
-    parameters. It is worse where the whole interval of the difference in worth is, over whole groups drawn
-    with replacement: smaller differences are those between samples of groups, and what one measurement cannot
-    tell apart is told by how little a model depends on it (as the simplest model within the error is taken by
-    Breiman, Friedman, Olshen and Stone, Classification and Regression Trees, 1984, section 3.4.3).
+    The score of a model is the mean of its balanced accuracy and its average precision, as in the search for
+    parameters. A model is worse if the whole bootstrap interval of the difference in score, over groups drawn
+    with replacement, lies below 0. Models that one measurement cannot distinguish are ordered by how little
+    they
+    depend on it, as Breiman, Friedman, Olshen and Stone choose the simplest model within one standard error
+    (Classification and Regression Trees, 1984, section 3.4.3).
 
     Parameters
     ----------
     failed : ndarray of bool, shape (n_rows,)
-        The people's verdicts.
+        The labels.
+    said : mapping of str to Said
+        The predictions of each model.
+    groups : ndarray of str, shape (n_rows,)
+    order : sequence of str
+        Names of models, preferred first.
     """
     names = sorted(said, key=lambda name: order.index(name) if name in order else len(order))
     once = np.ones(len(failed))
@@ -171,7 +177,7 @@ def _tree_votes(task: _Curves, name: str) -> Iterator[Floats]:
 
 
 def evaluate(family: Family) -> None:
-    """Write metrics.json, oof.parquet, promises.parquet and curves.parquet, and what DVC shows of them."""
+    """Write metrics.json, oof.parquet, promises.parquet, curves.parquet, and the plots of DVC."""
     table = family.table()
     verdicts, counted = out_of_fold(family, table, read_tuned(family.places.tuned, Classified))
     folds = stratified(table.examples, family.section.evaluate, family.params.seed)
@@ -190,14 +196,14 @@ def evaluate(family: Family) -> None:
 def out_of_fold(
     family: Family, table: FeatureTable, tuned: dict[str, dict[str, Classified]]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return verdicts of models and rules on the test rows of all folds, and what became of promises there.
+    """Return the verdicts of models and rules on the test rows of all folds, and the guarantees' outcome.
 
     Returns
     -------
     verdicts : DataFrame
-        As oof.parquet has them.
+        The content of oof.parquet.
     counted : DataFrame
-        As promises.parquet has them.
+        The content of promises.parquet.
     """
     examples, seed, how = examples_of(family, table), family.params.seed, family.section.decide
     below = ~examples.asked

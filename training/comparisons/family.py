@@ -45,14 +45,14 @@ class Examples:
 
     @property
     def asked(self) -> NDArray[np.bool_]:
-        """At which rows a model is asked, shape (n_rows,)."""
+        """Rows that are not below the floor and so need a model, bool of shape (n_rows,)."""
         return np.ones(len(self.y), bool) if self.below is None else ~self.below
 
     @property
     def lessons(self) -> Examples:
-        """What a model is fitted to: the rows at which it is asked, after those of `bare`.
+        """The rows to fit a model to: rows above the floor, those of `bare` first.
 
-        All rows where the rows at which it is asked have only one label.
+        All rows, where the rows above the floor have only one label.
         """
         if len(np.unique(self.y[self.asked])) < len(np.unique(self.y)):
             return Examples(self.x, self.y, self.groups)
@@ -65,7 +65,7 @@ class Examples:
         return self if self.bare is None else joined(self.bare, self)
 
     def sample(self, rows: int, seed: int) -> Examples:
-        """Leave out passes at random, so that models are asked at `rows` rows at most, at all fails."""
+        """Drop passes at random until at most `rows` rows above the floor are left; all fails stay."""
         asked = self.asked
         passes = np.flatnonzero(asked & (self.y == 0))
         surplus = int(asked.sum()) - rows
@@ -117,7 +117,7 @@ class FeatureTable:
 
     @property
     def guide(self) -> Guide | None:
-        """What estimators must know of the columns; None if they are none that featurize made."""
+        """Directions of the columns for estimators; None if featurize does not make all columns."""
         if not set(self.columns) <= set(DIRECTIONS):
             return None
         evidence = self.columns.index(EVIDENCE) if EVIDENCE in self.columns else None
@@ -247,7 +247,7 @@ def perfherder(sides: Sides, t: float = 7.0, share: float = 0.02) -> Flags:
 
 
 def conbench(sides: Sides, z: float = 5.0) -> Flags:
-    """Fail if the target's mean lies more than `z` standard deviations on the worse side of the baseline's.
+    """Return fail where the target's mean is over `z` standard deviations worse than the baseline's.
 
     Conbench's lookback z-score. The distribution is that of the means of the baseline's versions if it has
     several, and otherwise that of its samples.
@@ -310,7 +310,7 @@ def _version_means(samples: Samples) -> Samples:
 
 @dataclass(frozen=True)
 class Family:
-    """What the stages need to know of a family."""
+    """Parameters, paths and features of a model family, for the stages."""
 
     params: Params[Comparisons]  # what holds for all families, and its own section
     columns: Callable[[], tuple[str, ...]]  # returns the features that the models see
@@ -327,7 +327,7 @@ class Family:
 
     @property
     def places(self) -> Places:
-        """Where its files lie."""
+        """Paths of the family's files."""
         return Places(self.name, self.root)
 
     @property
@@ -351,7 +351,7 @@ class Family:
 
     @property
     def runs(self) -> Path:
-        """What runs of one build differ by in these comparisons."""
+        """File with the between-run spread of these comparisons."""
         return self.places.processed / "runs.parquet"
 
 

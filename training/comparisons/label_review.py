@@ -1,4 +1,4 @@
-"""Labels that look wrong: what models that had not seen them say, and what other people say.
+"""Labels that look wrong, by out-of-fold predictions and by other annotators.
 
 Source: C. Northcutt, L. Jiang, I. Chuang, Confident learning: estimating uncertainty in dataset labels,
 Journal of Artificial Intelligence Research 70 (2021).
@@ -51,17 +51,17 @@ class Learnable:
 
     @property
     def learnt(self) -> Examples:
-        """What a model is fitted to."""
+        """All rows to fit a model to."""
         return self.of(self.own)
 
     def of(self, own: Examples) -> Examples:
-        """Return what a model is fitted to that may see only these of the user's own; they come last."""
+        """Return the rows to fit a model to if only `own` of the user's rows may be used; these come last."""
         return own.lessons if self.start is None else joined(self.start, own.lessons)
 
 
 @dataclass(frozen=True)
 class FewModel:
-    """A model from few labels, and the probability from which on it fails."""
+    """A model from few labels, and the probability from which it answers fail."""
 
     fitted: Any
     threshold: float
@@ -72,11 +72,11 @@ class FewModel:
 
 
 def learned(known: Learnable, seed: int) -> FewModel | None:
-    """Fit to what is `known`, and choose the threshold; None while there is only one kind of label.
+    """Fit a model to `known` and choose its threshold; None while all labels are the same.
 
-    A champion stays as it is until `ENOUGH` own fails and passes are there: passes alone tell a model where a
-    measurement comes from, not what a fail looks like there, and it would take all that comes from there for
-    a pass.
+    The champion is not changed until the user has labelled `ENOUGH` fails and passes: passes alone teach a
+    model
+    where a measurement comes from, and it would judge everything from there as pass.
     """
     if known.start is not None and np.bincount(known.own.y, minlength=2).min() < ENOUGH:
         known = Learnable(known.start)
@@ -93,15 +93,16 @@ def fitted(known: Learnable, seed: int) -> Any:
 
 
 def threshold(known: Learnable, model: Any, fitting: Fitting, seed: int) -> float:
-    """Choose from which probability on a comparison fails, for a model of `fitting` to what is `known`.
+    """Choose the probability from which a comparison fails, for models that `fitting` trains on `known`.
 
-    The rows that somebody labels first are no fair sample: most are hard, and many fail. Few of all
-    comparisons do, so those that nobody has labelled count as passes (C. Elkan, K. Noto, Learning classifiers
-    from only positive and unlabeled data, KDD 2008), but as fails as far as the own labels make that of a
-    row the likelier one: rows were chosen by what a model says of them, so what it says still means the same
-    of the others. Own fails may be too few to be measured, so the fails of
-    `known.start` count, too; its passes don't, for what a pass looks like is a matter of where it was
-    measured. Nothing counts by the word of a model that was fitted to the row's group.
+    The rows labelled first are not a fair sample: most are hard, and many fail. So unlabelled rows count as
+    passes
+    (C. Elkan, K. Noto, Learning classifiers from only positive and unlabeled data, KDD 2008), or as partial
+    fails
+    where the user's labels make fail the likelier verdict. The fails of `known.start` count as well, because
+    the
+    user's may be too few; its passes do not, because unchanged comparisons differ between measurements. All
+    probabilities are out-of-fold.
     """
     whole, folds = known.learnt, _folds(known.learnt, seed)
     if folds is None:
@@ -118,7 +119,7 @@ def threshold(known: Learnable, model: Any, fitting: Fitting, seed: int) -> floa
 
 
 def _likely_fails(y: Ints, probability: Floats, rest: Floats) -> Floats:
-    """Return how far rows that nobody has labelled count as fails, by labelled ones: 0, or more than half."""
+    """Return the weight with which each unlabelled row counts as fail: 0, or more than 0.5."""
     if len(np.unique(y)) < len((0, 1)) or not len(rest):
         return np.zeros(len(rest))
     failing = sigmoid(y, log_odds(probability))(log_odds(rest))
@@ -159,7 +160,7 @@ def known_of(features: Path, table: FeatureTable, own: Examples, *, unlabelled: 
 
 
 def digest_beside(features: Path, table: FeatureTable) -> str:
-    """Return what searches depend on: the digest of `table`, and of what models start from, if they do."""
+    """Return the digest of `table`, combined with that of the extra training data if there is any."""
     start = features.with_name(START)
     return f"{digest_of(start)[:6]}{table.digest}" if start.is_file() else table.digest
 
@@ -179,18 +180,19 @@ class Suspect:
 
 
 def suspects(verdicts: pd.DataFrame, champion: str, labels: pd.DataFrame) -> list[Suspect]:
-    """Return the labels that look wrong, the most doubtful first, then those on which people don't agree.
+    """Return the labels that look wrong, most doubtful first, then those on which annotators disagree.
 
-    A label is suspected if the model is at least as sure of the other verdict as it is on average where the
-    other verdict is the label (its threshold of confidence, by fold: each has a scale of its own).
+    A label is suspected if the model's confidence in the other verdict is at least its mean confidence where
+    that
+    verdict is the label (the threshold of confident learning, one per fold).
 
     Parameters
     ----------
     verdicts : DataFrame
-        Held-out verdicts of models, a row per ``entry`` and ``comparison_id``, with ``fold, verdict, status,
-        probability``, each comparison once an entry.
+        Out-of-fold verdicts, one row per ``entry`` and ``comparison_id``, with ``fold, verdict, status,
+        probability``.
     champion : str
-        The entry whose probabilities count; of the others, how many gainsay the label is told.
+        The entry whose probabilities count; of the other entries, the number that contradict the label.
     labels : DataFrame
         As of `data.comparisons.tables`.
     """
