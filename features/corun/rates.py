@@ -1,8 +1,8 @@
-"""The family ``corun`` in the features package: rates of a task and of those beside it (seed 002, section 3).
+"""The family ``corun`` in the features package: rates of a task and of its co-runners (seed 002, section 3).
 
-Equation 1 takes the rates of the events of both solo runs. Beyond it stands what the solo times themselves
-say: how much of a run is the machine's fixed cost (to start a program, to map its code), and how the same
-task fares on other machines.
+Equation 1 uses the rates of the events of both solo runs. Further features come from the solo times: the
+machine's fixed cost as a share of a run (to start a program, to map its code), and the times of the same task
+on other machines.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Solo:
-    """What is known of tasks that ran alone."""
+    """Measurements of tasks that ran alone."""
 
     #: Median solo time, one row per task, one column per machine; NaN where it never ran.
     seconds: pd.DataFrame
@@ -93,7 +93,7 @@ class Solo:
 
 @dataclass(frozen=True)
 class Placed:
-    """Tasks beside others."""
+    """Tasks with their co-runners."""
 
     #: tasks, machines: length n_rows
     tasks: list[str]
@@ -152,15 +152,18 @@ def rate_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
 
 
 def time_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
-    """Return what the solo times say of each task and its co-runners.
+    """Return features from the solo times of each task and its co-runners.
 
-    For the task (``own_``) and as the mean over its co-runners (``others_``): ``seconds``, the logarithm
-    of the solo time; ``over_q<n>``, by how much it exceeds that quantile of the machine's solo times;
-    ``fixed_share``, the machine's fixed cost as a share of it (for co-runners the sum); ``activity``, the
-    mean of log(1 + rate); ``vs_<engine>``, its logarithm less that of the same task under another
-    engine of the same device. ``longer`` is how much longer the task is than its co-runners,
-    ``both_fixed`` the product of the shares, ``twins`` how many co-runners are the same task,
-    ``beside`` how many co-runners there are.
+    For the task (``own_``) and as the mean over its co-runners (``others_``): ``seconds``, the logarithm of
+    the
+    solo time; ``over_q<n>``, its difference from that quantile of the machine's solo times; ``fixed_share``,
+    the
+    machine's fixed cost as a share of it (the sum over co-runners); ``activity``, the mean of log(1 + rate);
+    ``vs_<engine>``, its logarithm minus that of the same task under another engine of the same device.
+    ``longer``
+    is the task's ``seconds`` minus the co-runners', ``both_fixed`` the product of the shares, ``twins`` the
+    number
+    of co-runners that are the same task, ``beside`` the number of co-runners.
     """
     owners, names, machines = placed.flat
     number = len(placed.tasks)
@@ -182,7 +185,7 @@ def time_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
 
 
 def machine_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
-    """Return what is known of each machine: its engine, its numbers, the quantiles of its solo times."""
+    """Return features of each machine: its engine, numeric properties, quantiles of its solo times."""
     engines = {f"engine_{engine}": solo.hosts["engine"].eq(engine) for engine in solo.siblings}
     numbers = solo.hosts.drop(columns=[c for c in HOST_DTYPES if c in solo.hosts]).add_prefix("machine_")
     parts = [numbers, pd.DataFrame(engines, solo.hosts.index), solo.fixed_cost.add_prefix("machine_")]
@@ -197,10 +200,11 @@ def vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
 
 
 def instances(tables: CorunTables, solo: Solo) -> pd.DataFrame:
-    """Return what there is to learn: a row per task, co-runners and machine, with the columns of `KEYS`.
+    """Return the training rows: one per task, co-runners and machine, with the columns of `KEYS`.
 
     ``impact`` is the median over repetitions of co-run time / median solo time; ``families`` names the
-    families of all tasks involved, in alphabetical order, so that both directions of a pair share it.
+    families
+    of all tasks involved, in alphabetical order, so that both directions of a pair share it.
     """
     placed = Placed.of(tables.pairs)
     alone = np.exp(solo.log_seconds(placed.machines, placed.tasks))
@@ -226,7 +230,7 @@ def placed_of(table: pd.DataFrame) -> Placed:
 
 
 def _times(solo: Solo, machines: Sequence[str], tasks: Sequence[str]) -> pd.DataFrame:
-    """Return what the solo times say of each task on its machine, a row each."""
+    """Return the solo-time features of each task on its machine, one row per task."""
     machine, hosts = pd.factorize(np.asarray(machines, object))
     task, names = pd.factorize(np.asarray(tasks, object))
     both, place = np.unique(machine * len(names) + task, return_inverse=True)
@@ -254,7 +258,7 @@ def _each_time(solo: Solo, machines: list[str], tasks: list[str]) -> pd.DataFram
 
 
 def _means(values: Floats) -> Floats:
-    """Return the mean of what is there of every row; NaN where nothing is."""
+    """Return the mean of the known values of each row; NaN without any."""
     means, some = np.full(len(values), np.nan), ~np.isnan(values).all(axis=1)
     means[some] = np.nanmean(values[some], axis=1)
     return means

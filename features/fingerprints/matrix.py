@@ -1,4 +1,4 @@
-"""The family ``fingerprints`` in the features package: a matrix of rates, and applications beside it.
+"""The family ``fingerprints`` in the features package: matrix of rates, and applications' performance.
 
 Seed 003, section 5.1: a row is one run of the fingerprint on one machine, a column one stressor.
 """
@@ -42,7 +42,7 @@ TARGETS = {
 
 @dataclass(frozen=True)
 class Measured:
-    """One application's performance beside the fingerprints of the machines that it ran on."""
+    """An application's performance, with the fingerprints of the machines on which it ran."""
 
     #: application, metric, better: ``better`` is "lower" (a time) or "higher" (a rate).
     application: str
@@ -90,7 +90,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class FingerprintTable(Tables):
-    """All runs of the fingerprint as a matrix, and all applications measured beside them."""
+    """All runs of the fingerprint as a matrix, and the performance of all applications."""
 
     SPECS: ClassVar = {"runs": Spec(KEYS, file="features"), "targets": Spec(TARGETS)}
 
@@ -109,10 +109,11 @@ class FingerprintTable(Tables):
         return tuple(sorted(self.targets["application"].unique()))
 
     def measured(self, application: str) -> Measured:
-        """Put an application's measurements beside their fingerprints.
+        """Return an application's measurements with their fingerprints.
 
-        A measurement whose repetition the machine's fingerprint has too belongs to that run; any other is
-        put beside the median of the machine's runs.
+        A measurement whose repetition also has a fingerprint on that machine is paired with that run; any
+        other is
+        paired with the median of the machine's runs.
 
         Raises
         ------
@@ -171,7 +172,7 @@ class FingerprintTable(Tables):
 
     @classmethod
     def read(cls, directory: Path) -> Self:
-        """Read what the stage featurize wrote.
+        """Read the tables that the stage featurize wrote.
 
         Raises
         ------
@@ -190,9 +191,9 @@ def featurize(tables: FingerprintTables, threads: Threads = "both") -> Fingerpri
     Parameters
     ----------
     tables : FingerprintTables
-        What the stage validate kept.
+        The tables without the rows that the stage validate rejected.
     threads : {"one", "all", "both"}
-        Which of the rates to take: on one thread, on all threads of the machine, or both side by side.
+        Rates on one thread, on all threads of the machine, or both as separate columns.
 
     Raises
     ------
@@ -246,7 +247,7 @@ def zscores(x: NDArray[np.float64], known: NDArray[np.int64] | None = None) -> N
 
 
 def featurize_stage() -> None:
-    """Stage featurize: the matrix and the applications beside it."""
+    """Stage featurize: write the matrix, and the applications' performance."""
     tables = FingerprintTables.read(PLACES.interim)
     kept = FingerprintDecisions.read(PLACES.valid).kept(tables)
     table = featurize(kept, load(Fingerprints).section.featurize.threads)

@@ -1,4 +1,4 @@
-"""What forms know from matrices that are larger than memory: medians by column, noise by chunk."""
+"""Statistics for the forms from matrices larger than memory: medians by column, noise by chunk."""
 
 from __future__ import annotations
 

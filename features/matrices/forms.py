@@ -1,4 +1,4 @@
-"""Forms: what of a pair of matrices a classifier sees (seed 001, section 4.5, and one beyond it)."""
+"""Forms: the features of a pair of matrices that a classifier sees (seed 001, section 4.5, and one more)."""
 
 from __future__ import annotations
 
@@ -79,24 +79,24 @@ class MatrixPairs:
 
 
 def about(runs: pd.DataFrame, rows: Whole) -> pd.DataFrame:
-    """Return what is told of some runs."""
+    """Return the descriptive columns `ABOUT` of the runs at `rows`."""
     return pd.DataFrame({name: runs[name].to_numpy(object)[rows] for name in ABOUT}, dtype=object)
 
 
 def summarised(place: Whole, values: Floats, places: int) -> tuple[Floats, Floats, Floats]:
-    """Return median, variance and count of the rows of `values` that have the same place, column by column.
+    """Return median, variance and count of each column of `values`, over the rows with equal `place`.
 
     Parameters
     ----------
     place : ndarray of shape (n_rows,)
         From 0 to `places`, exclusive.
     values : ndarray of shape (n_rows, n_columns)
-        NaN was not measured.
+        NaN is not measured.
 
     Returns
     -------
     middles, spreads, counts : ndarray of shape (places, n_columns)
-        NaN where there is no value; the variance where there are fewer than two.
+        Medians are NaN without values, variances with fewer than two.
     """
     shape = (places, values.shape[1])
     middles, spreads, counts = np.full(shape, np.nan), np.full(shape, np.nan), np.zeros(shape)
@@ -140,7 +140,7 @@ LEADING, SHARES = (1, 2, 3, 5, 10), (0.1, 0.25, 0.5, 0.75)
 
 @dataclass(frozen=True)
 class Rows:
-    """What a classifier sees."""
+    """Feature rows of a classifier."""
 
     x: Floats  # shape (n_rows, n_columns): Finite
     columns: tuple[str, ...]
@@ -166,10 +166,11 @@ def joined(parts: Sequence[Rows]) -> Rows:
 
 @dataclass(frozen=True)
 class Known:
-    """What forms know from training tables, and from nothing else.
+    """Statistics of the training tables that the forms use.
 
-    Differences are of scaled values, ``arcsinh(value / unit)``: beyond the unit a logarithm with the sign of
-    the value, below it the value itself.
+    Differences are of scaled values, ``arcsinh(value / unit)``: nearly proportional to the value below the
+    unit,
+    and to its logarithm, with its sign, beyond.
     """
 
     metrics: tuple[str, ...]  # length n_metrics
@@ -183,7 +184,7 @@ class Known:
 
     @classmethod
     def scaling(cls, metrics: Sequence[str], scales: Floats, groups: Sequence[str]) -> Known:
-        """Return what knows medians and units, shape (n_metrics, 2), and nothing of noise."""
+        """Return statistics with medians and units, given as shape (n_metrics, 2), and without noise."""
         nothing = np.zeros((len(groups) + 1, len(metrics)))
         return cls(tuple(metrics), scales[:, 0], scales[:, 1], tuple(groups), nothing, nothing)
 
@@ -205,15 +206,15 @@ Form = Callable[[MatrixTables, Known], Rows]
 
 
 def known(tables: MatrixTables, metrics: Sequence[str]) -> Known:
-    """Learn what the forms need, from training tables.
+    """Compute the statistics that the forms need, from training tables.
 
     Parameters
     ----------
     tables : MatrixTables
-        Pairs whose target runs are all flagged normal tell how much normal pairs differ. The groups are those
-        of the column ``group``.
+        The noise is estimated from pairs whose target runs are all labelled normal, per value of the column
+        ``group``.
     metrics : sequence of str
-        Those that the forms are to see.
+        The metrics that the forms use.
     """
     scales = np.array([middle_and_unit(column) for column in _finite(tables, metrics).T]).reshape(-1, 2)
     start = Known.scaling(metrics, scales, sorted(tables.runs["group"].unique()))
@@ -263,7 +264,7 @@ class NoiseSums:
         return NoiseSums(self.normal + other.normal, drift, likely, spread)
 
     def learned(self, start: Known) -> Known:
-        """Return `start` with what this says of noise."""
+        """Return a copy of `start` with the noise estimated from these sums."""
         # where hardly a pair is known to be normal, those that nobody has judged must do
         drift = self.drift if self.normal >= FEW else self.likely
         return replace(start, drift=drift.means(PAIRS), spread=self.spread.means(RUNS))
@@ -289,10 +290,10 @@ def concatenated(tables: MatrixTables, known: Known) -> Rows:
 
 
 def subtracted(tables: MatrixTables, known: Known) -> Rows:
-    """Make a row of each target run: by how many per cent it deviates from its partner in `concatenated`.
+    """Make one row per target run: its deviation in percent from the run paired with it in `concatenated`.
 
-    Of a baseline smaller than the metric's unit (zero above all), per cent are of the unit. A gap on either
-    side is no deviation.
+    Where the baseline is smaller than the metric's unit (zero above all), percent refer to the unit. A value
+    missing on either side counts as no deviation.
     """
     target, baseline = _partners(tables.runs)
     values = _finite(tables, known.metrics)
@@ -303,17 +304,21 @@ def subtracted(tables: MatrixTables, known: Known) -> Rows:
 
 
 def contrasted(tables: MatrixTables, known: Known) -> Rows:
-    """Make a row of each pair: how the middles of its matrices differ, in units of the metric's noise.
+    """Make one row per pair: the differences between its matrices' medians, in units of the metric's noise.
 
-    A metric's noise is how much normal pairs of the group differ in training, as much more or less as the
-    runs of this baseline vary more or less than usual there; or how much the runs of these two matrices let
-    one expect, if that is more: their variance is the baseline's own, moderated by that of the group (Smyth
-    2004, "Linear models and empirical Bayes methods"), so that baselines of two runs do.
-    Numbers are compressed to ``arcsinh``. A metric that one side did not measure does not differ.
+    The noise of a metric is the spread of the differences of normal training pairs of the group, scaled by
+    how
+    much the runs of this baseline vary compared with the group; or the difference to expect from the runs of
+    these two matrices, if that is larger. Their variance is the baseline's, moderated by that of the group
+    (Smyth
+    2004, "Linear models and empirical Bayes methods"), so that baselines of two runs suffice. Values are
+    compressed by ``arcsinh``. A metric missing on one side counts as equal.
 
-    Columns beside the metrics: what the sizes of these differences are over all metrics, by rank, by share
-    and by how many go beyond 2, 3, 5 and 10, up or down; how much further the target's runs are spread than
-    the baseline's; which share of the metrics the target lacks.
+    Further columns: the sizes of these differences over all metrics, by rank, by quantile and by the share
+    beyond
+    2, 3, 5 and 10, up or down; the spread of the target's runs compared with the baseline's; the share of
+    metrics
+    that the target lacks.
     """
     matrices = MatrixPairs.of(tables, known.scaled(_finite(tables, known.metrics)))
     place = known.places(matrices.about["group"].tolist())
@@ -399,7 +404,7 @@ def _of_targets(runs: pd.DataFrame, target: Whole) -> tuple[pd.DataFrame, Floats
 
 
 def sizes_told(units: Floats) -> dict[str, Floats]:
-    """Return what is said of the differences of all metrics together, each of shape (n_pairs,), by its name.
+    """Return statistics of the differences of all metrics together, by name, each of shape (n_pairs,).
 
     Parameters
     ----------
@@ -438,7 +443,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Removal:
-    """Rows of pairs, from which differences between the sides can be taken."""
+    """Rows of pairs from which differences between the sides can be removed."""
 
     rows: Rows  # of targets, as they are, those of a pair one after the other
     #: Ndarray, shape as ``rows.x``, or None: The same where the runs of every target are moved so that all

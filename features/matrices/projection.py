@@ -17,7 +17,7 @@ CONSTANT = 1e-9
 
 @dataclass(frozen=True)
 class RowMoments:
-    """Means of rows, and the sum of products of what they are apart from these; can be added."""
+    """Means of rows, and the sums of products of deviations from them; instances can be added."""
 
     n: int
     mean: Floats  # shape (n_columns,)
@@ -38,10 +38,10 @@ class RowMoments:
 
 @dataclass(frozen=True)
 class Projection:
-    """Columns brought to mean 0 and spread 1; then the metrics turned to their principal components.
+    """Standardisation of columns, followed by principal components of the metrics.
 
-    Where a row has several blocks of the same metrics, all are turned alike; the columns beside the metrics
-    are standardised only.
+    Where a row has several blocks of the same metrics, all use the same components; the further columns are
+    standardised only.
     """
 
     #: mean, scale: shape (n_metrics + n_beside,)
@@ -86,7 +86,7 @@ class Projection:
         return self._columns(rows, None)
 
     def projected(self, rows: Rows) -> Floats:
-        """Return the components of every block of `rows`, and what is beside them.
+        """Return the components of every block of `rows`, followed by the further columns, standardised.
 
         Returns
         -------
@@ -104,7 +104,7 @@ class Projection:
 
 
 def _parted(rows: Rows) -> tuple[Floats, Floats]:
-    """Return the blocks of metrics, those of one row below each other, and the columns beside them."""
+    """Return the blocks of metrics, one row per block, and the further columns."""
     count = rows.x.shape[1] - rows.beside
     return rows.x[:, :count].reshape(-1, count // rows.blocks), rows.x[:, count:]
 

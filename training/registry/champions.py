@@ -1,4 +1,4 @@
-"""Which versions of models are registered in MLflow, and where their files lie."""
+"""Registered versions of models in MLflow, and the location of their files."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ class Version:
 
     @property
     def identity(self) -> tuple[str | None, ...]:
-        """What two versions have in common that are the same files; other tags may have come meanwhile."""
+        """The key that two versions share if their files are the same, whatever other tags they have."""
         return self.name, self.version, self.location, self.tags.get(DIGEST)
 
     @contextmanager
@@ -184,7 +184,7 @@ Address = str | Version | None
 
 @dataclass(frozen=True)
 class Located:
-    """The files of a model, and the address by which the same model is found again."""
+    """The files of a model, and the address from which the same model can be located again."""
 
     directory: Path
     address: str | Version
@@ -206,13 +206,13 @@ class Located:
         return self.address.uri if isinstance(self.address, Version) else self.address
 
     def name(self, model: str) -> str:
-        """Return the registered name, or for a model in a directory what its card calls it."""
+        """Return the registered name; for a model in a directory, `model`."""
         return self.address.name if isinstance(self.address, Version) else model
 
 
 @contextmanager
 def downloaded(uri: str) -> Iterator[Path]:
-    """Give a directory with what MLflow keeps at `uri` for as long as the block lasts."""
+    """Download the files at `uri` from MLflow to a temporary directory, deleted when the block ends."""
     with tempfile.TemporaryDirectory() as copy:
         yield Path(mlflow().artifacts.download_artifacts(artifact_uri=uri, dst_path=copy))
 
@@ -228,7 +228,7 @@ def files_digest(directory: Path) -> str:
 
 @cache
 def project_params(section: type[FamilyType]) -> Params[FamilyType]:
-    """Return what the project's params.yaml says of one family; InputError if it is wrong."""
+    """Return one family's section of the project's params.yaml; InputError if it is invalid."""
     return load(section, project_root() / "params.yaml")
 
 
@@ -244,11 +244,12 @@ def follows(uri: str | None) -> bool:
 
 
 def found(name: Callable[[], str], uri: Address) -> str | Version:
-    """Return the version that an address of the registry means now, or the directory that it is.
+    """Return the version to which an address of the registry resolves, or the directory.
 
     `uri` is ``models:/NAME@ALIAS``, ``models:/NAME/VERSION``, a directory, None for the champion of
-    ``name()``, or a version, which is returned. Raises InputError if there is no such model, or the registry
-    does not answer.
+    ``name()``, or
+    a version, which is returned. Raises InputError if there is no such model, or the registry does not
+    answer.
     """
     if isinstance(uri, Version) or (uri is not None and Path(uri).is_dir()):
         return uri

@@ -1,7 +1,7 @@
-"""Who is champion: a candidate against the present one, on cases that neither has seen.
+"""The test of a candidate against the champion, on out-of-fold predictions of both.
 
-What speaks for a champion is its evidence, and that it can be read by the code that trained the candidate and
-by the libraries that are installed.
+A champion can only be compared if its evidence is complete, and if the candidate's code and the installed
+libraries can read it.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Candidate:
 
     @property
     def evidence(self) -> str:
-        """The digest of what speaks for it: its metrics, and its card; and of what runs hold."""
+        """Digest of the candidate's metrics and card, and of the format of its runs."""
         spoken = digest_of(self.metrics, self.directory / "card.json")
         return hashlib.sha256(f"{RUNS} {spoken}".encode()).hexdigest()
 

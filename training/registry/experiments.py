@@ -1,4 +1,4 @@
-"""What two states of the project differ in."""
+"""Differences between two states of the project."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _MODELS = "models:/"
 
 @dataclass(frozen=True)
 class FamilyState:
-    """What a state has of one family.
+    """One family in a state of the project.
 
     `data` is the training data's address, digest and counts; `champions` the entries that evaluation chose,
-    by subject; `unseen` the out-of-fold predictions, empty where files are missing; `figures` is
-    summary.json.
+    by
+    subject; `unseen` the out-of-fold predictions, empty where files are missing; `figures` is summary.json.
     """
 
     data: Mapping[str, Any]
@@ -100,7 +100,7 @@ def opened(
 def fetched(name: str, project: Path, root: Path) -> tuple[str, list[str]]:
     """Copy the files of a commit or an experiment to `root`; return the commit, and notes on missing files.
 
-    Raises InputError if git and DVC know no such name, or there is no project of DVC.
+    Raises InputError if neither git nor DVC knows the name, or the directory is no DVC project.
     """
     from dvc.api import DVCFileSystem
     from dvc.exceptions import DvcException
@@ -139,7 +139,7 @@ def _listed(missing: Sequence[str], where: str) -> str:
 
 
 def _wanted(files: Any) -> Iterator[str]:
-    """Yield what a commit should hold: the files of each family that was evaluated there."""
+    """Yield the paths of the files that a commit should have for each family evaluated there."""
     yield PARAMS
     for family, unseen in _supplied().items():
         metrics = Places(family).metrics.as_posix()
@@ -155,7 +155,7 @@ def _supplied() -> dict[str, UnseenSupply]:
 
 
 def _copied(files: Any, path: str, root: Path) -> bool:
-    """Copy a file or directory of a commit; tell whether all of it is there."""
+    """Copy a file or directory of a commit; return False if any of it is missing."""
     from dvc.exceptions import DvcException
     from dvc_data.index import DataIndexError
     from dvc_objects.errors import ObjectFormatError
@@ -204,7 +204,7 @@ def _champions(metrics: Mapping[str, Any], unseen: Sequence[Unseen]) -> dict[str
 
 
 def params_of(path: Path) -> dict[str, Any]:
-    """Return the knobs by dotted names; none where there is no such file."""
+    """Return the parameters by dotted name; an empty dict if there is no such file."""
     content = yaml_content(path) if path.is_file() else None
     return _flat(content or {}, "")
 
@@ -217,7 +217,7 @@ def _flat(section: Mapping[str, Any], above: str) -> dict[str, Any]:
 
 
 def _of_version(name: str, project: Path, root: Path) -> ProjectState:
-    """Return what MLflow holds of a registered version, and the knobs of its commit."""
+    """Return the state of a registered version from MLflow, with the parameters of its commit."""
     version = registered(name)
     if version is None:
         raise InputError("no such version is registered", place=f'"{name}"')
@@ -255,7 +255,7 @@ def _kept(family: str, version: Version, run: str, project: Path) -> Unseen:
 
 @dataclass(frozen=True)
 class ValueChange:
-    """A knob, or something that is known of the data, of both; None where one lacks it."""
+    """A parameter or a property of the data with its value in both states; None where a state lacks it."""
 
     name: str
     before: Any
