@@ -41,7 +41,7 @@ class Promote(Section):
     confidence: Share = 0.95
 
 
-class Elsewhere(Section):
+class ComputeConfig(Section):
     """What may be on other machines. Results don't depend on it, so no stage does."""
 
     scheduler: str | None = None
@@ -86,7 +86,11 @@ def of_content(section: type[FamilyType], content: Any, path: Path) -> Params[Fa
     # the sections of other families are read by their own stages
     families: dict[str, Any] = dict.fromkeys(FAMILIES, (Any, None))
     families[section.family] = section, Field(default_factory=dict, validate_default=True)
-    shared: dict[str, Any] = {"seed": (Seed, ...), "jobs": (Count, 2), "compute": (Elsewhere, Elsewhere())}
+    shared: dict[str, Any] = {
+        "seed": (Seed, ...),
+        "jobs": (Count, 2),
+        "compute": (ComputeConfig, ComputeConfig()),
+    }
     kind = create_model("Knobs", __base__=Section, **shared, **families)
     try:
         knobs: Any = kind.model_validate(content)

@@ -15,7 +15,7 @@ from data.tables.files import replacing, writing
 from data.tables.formats import TABLES
 from data.tables.problems import unknown
 from serving.reports.verdict_lines import Lines, as_junit, as_markdown, as_plain
-from serving.supply import Importing, Judging, ServingSupply, supplies
+from serving.supply import FamilyPlugin, Importing, Judging, supplies
 
 Form = TypeVar("Form", bound=str)
 #: The forms of answers that a file's suffix stands for; any other suffix stands for none.
@@ -52,7 +52,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Told:
+class PrintableJudgement:
     """A judgement of any family in every form, each made when it is asked for.
 
     Attributes
@@ -105,7 +105,7 @@ def judged_again(
         return output.read_bytes()
 
 
-def supply_of(source: Path) -> ServingSupply:
+def supply_of(source: Path) -> FamilyPlugin:
     """Return the family that judges a source: the one that recognises it, else the one that takes any."""
     known = [(one, one.judging) for one in supplies() if one.judging is not None]
     found = (one for one, judging in known if judging.recognised is not None and judging.recognised(source))
@@ -134,7 +134,7 @@ def tell_notes(notes: Sequence[str]) -> None:
     sys.stderr.writelines(f"{one_line(f'note: {note}')}\n" for note in notes)
 
 
-def give(told: Told, wanted: Wanted) -> int:
+def give(told: PrintableJudgement, wanted: Wanted) -> int:
     """Write a judgement as it is wanted, and return the exit code."""
     if wanted.shown == "json":
         content: str | bytes = told.json()

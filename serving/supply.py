@@ -109,7 +109,7 @@ class ShadowSupply:
 
 
 @dataclass(frozen=True)
-class Door:
+class Endpoint:
     """An endpoint that questions are posted to.
 
     Attributes
@@ -225,7 +225,7 @@ class Pages:
 
 
 @dataclass(frozen=True)
-class ServingSupply:
+class FamilyPlugin:
     """A family's part of this layer; what it calls is imported when it is called.
 
     Attributes
@@ -244,7 +244,7 @@ class ServingSupply:
     importing: Importing | None = None
     judging: Judging | None = None
     models: tuple[Registered, ...] = ()
-    doors: Callable[[], Sequence[Door]] = tuple
+    doors: Callable[[], Sequence[Endpoint]] = tuple
     pages: Pages | None = None
     commands: Callable[[Typer], None] | None = None
     labels: Callable[[], Mapping[str, int]] | None = None
@@ -266,13 +266,13 @@ def deferred(name: str, *given: Any) -> Callable[..., Any]:
     return called
 
 
-def supply(family: str) -> ServingSupply:
+def supply(family: str) -> FamilyPlugin:
     """Return what `family` supplies to this room."""
-    supplied: ServingSupply = import_module(f"serving.{family}").SUPPLY
+    supplied: FamilyPlugin = import_module(f"serving.{family}").SUPPLY
     return supplied
 
 
-def supplies() -> Sequence[ServingSupply]:
+def supplies() -> Sequence[FamilyPlugin]:
     """Return what all families supply to this room."""
     return [supply(family) for family in FAMILIES]
 
@@ -287,12 +287,12 @@ def pages() -> Iterator[Pages]:
     return (one.pages for one in supplies() if one.pages is not None)
 
 
-def doors() -> Iterator[Door]:
+def doors() -> Iterator[Endpoint]:
     """Yield the addresses that questions are posted to."""
     return (door for one in supplies() for door in one.doors())
 
 
-def door_of(name: str) -> Door:
+def door_of(name: str) -> Endpoint:
     """Return the door that models registered under `name` answer at; InputError if there is none."""
     names = {
         known: door

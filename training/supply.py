@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from data.stage import Stage
 
 if TYPE_CHECKING:
-    from training.evaluation.paired_bootstrap import Unseen
+    from training.evaluation.paired_bootstrap import OutOfFoldPredictions
 
 
 def lazily(address: str, *given: str) -> Callable[[], Any]:
@@ -36,9 +36,9 @@ class UnseenSupply:
     files: tuple[str, ...]
     #: Takes the project's directory and the content of metrics.json; returns all entries of the split in
     #: which the champion is chosen, the champion first.
-    read: Callable[[Path, Mapping[str, Any]], Sequence[Unseen]]
+    read: Callable[[Path, Mapping[str, Any]], Sequence[OutOfFoldPredictions]]
     #: Takes the files of a registered version, the name of its run, and the project's directory.
-    kept: Callable[[Path, str, Path], Unseen]
+    kept: Callable[[Path, str, Path], OutOfFoldPredictions]
 
 
 @dataclass(frozen=True)

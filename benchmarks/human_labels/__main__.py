@@ -82,7 +82,7 @@ AS_CHOSEN = (
 
 
 @dataclass(frozen=True)
-class Told:
+class PageText:
     """A view of the comparisons, and who judged what it shows."""
 
     title: str
@@ -156,7 +156,7 @@ def _person(one: Engineer, cases: Cases, judge: Judge) -> tuple[object, ...]:
     return one.name, *counts, own.balanced, own.missed, own.alarms, int(here.failed.sum()), *there
 
 
-def headline(view: Told) -> str:
+def headline(view: PageText) -> str:
     kinds = sorted({one.kind for one in view.judges if one.score is not None})
     said = (
         f"{top.name} ({kind}) {view.top(top).balanced:.3f}" for kind in kinds for top in [view.best_of(kind)]
@@ -167,7 +167,7 @@ def headline(view: Told) -> str:
 LEAST, MOST = 2e-4, 0.2
 
 
-def draw(views: Sequence[Told], engineers: list[Engineer], path: Path) -> None:
+def draw(views: Sequence[PageText], engineers: list[Engineer], path: Path) -> None:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6.4 * len(views), 5.6), layout="constrained")
@@ -177,7 +177,7 @@ def draw(views: Sequence[Told], engineers: list[Engineer], path: Path) -> None:
         figure.savefig(target, dpi=110, format="png")
 
 
-def best_of_each(view: Told) -> list[Judge]:
+def best_of_each(view: PageText) -> list[Judge]:
     """Return the model and the rule that are best at their best threshold, and so of every tool."""
     ranked = [one for one in view.judges if one.score is not None]
     groups = {
@@ -193,7 +193,7 @@ def best_of_each(view: Told) -> list[Judge]:
     return sorted(of_group.values(), key=lambda one: -view.top(one).balanced)
 
 
-def _panel(axes: Axes, view: Told, engineers: list[Engineer]) -> None:
+def _panel(axes: Axes, view: PageText, engineers: list[Engineer]) -> None:
     for number, judge in enumerate(best_of_each(view)):
         _curve(axes, view, judge, f"C{number}")
     _people(axes, engineers)
@@ -205,7 +205,7 @@ def _panel(axes: Axes, view: Told, engineers: list[Engineer]) -> None:
     axes.legend(loc="upper right", fontsize=8, framealpha=0.9)
 
 
-def _curve(axes: Axes, view: Told, judge: Judge, colour: str) -> None:
+def _curve(axes: Axes, view: PageText, judge: Judge, colour: str) -> None:
     assert judge.score is not None
     curve = Curve.of(view.cases.failed, judge.score)
     width = 2.4 if judge.kind == "model" else 1.3
@@ -299,7 +299,7 @@ def study(
     *,
     cache: Path,
     jobs: int,
-) -> tuple[Told, Told]:
+) -> tuple[PageText, PageText]:
     """Let all judge in both views; the features of `later` look past the target, if there are such."""
     asked = partial(_told_view, cases=run.cases, tools=tools, cache=cache, jobs=jobs)
     tables, cases, how = run.tables, run.cases, LabelRules()
@@ -322,9 +322,9 @@ def study(
     return online, replace(hindsight, judges=[*own, *hindsight.judges], notes=notes)
 
 
-def _told_view(title: str, view: View, *, tools: Sequence[Tool], cases: Cases, **how: Any) -> Told:
+def _told_view(title: str, view: View, *, tools: Sequence[Tool], cases: Cases, **how: Any) -> PageText:
     judges, versions = tool_judges(tools, view, cases, **how)
-    return Told(title, cases, judges, [POINTS, f"Tools: {', '.join(versions)}."])
+    return PageText(title, cases, judges, [POINTS, f"Tools: {', '.join(versions)}."])
 
 
 def _in_hindsight(run: PipelineRun, cases: Cases) -> list[Judge]:
@@ -348,7 +348,7 @@ def main(path: Path = Path("../shared/data/sap-hana"), cache: Path = CACHE, jobs
 
 
 def write(
-    path: Path, run: PipelineRun, views: tuple[Told, Told], image: Path, said: Sequence[str] = ()
+    path: Path, run: PipelineRun, views: tuple[PageText, PageText], image: Path, said: Sequence[str] = ()
 ) -> None:
     everybody = engineers(path, series_of(run.tables.results), LabelRules())
     about, champion = run.about(path), views[0].champion

@@ -217,7 +217,7 @@ MORE_PAIRS = 4
 
 
 @dataclass(frozen=True)
-class Laboratory:
+class MeasurementSession:
     """Where builds are measured, and what is known about them."""
 
     suite: Suite
@@ -290,7 +290,9 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
     """Measure a suite, as `data.collect.collect` says; what is complete becomes tables."""
     suite = suites.load(path)
     session = Session.begin(directory, suite, screen, "runs", BuildRun, note=Trial)
-    laboratory = Laboratory(suite, Workshop(suite, directory, session.limits), session.journal, screen)
+    laboratory = MeasurementSession(
+        suite, Workshop(suite, directory, session.limits), session.journal, screen
+    )
     with Pinned(suite.processor, suite.nice) as pinned, session:
         for what, told in pinned.settings.items():
             screen.say(f"{what}: {told}")

@@ -19,7 +19,7 @@ from data.params import load
 from data.paths import Places
 from data.tables.files import write_tables
 from features.comparisons.history import known_spreads, usual_spread
-from features.comparisons.vectors import Asked, computed, described, vectors, without_past
+from features.comparisons.vectors import PreparedComparisons, computed, described, vectors, without_past
 
 RowIndices = NDArray[np.intp]
 
@@ -153,7 +153,7 @@ def _with_and_without_past(task: tuple[Sides, FeatureSet, float]) -> tuple[pd.Da
 
 def _asked(sides: Sides, features: FeatureSet, spread: float) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the feature vectors of comparisons, and the worst change of their medians."""
-    asked = Asked.of(sides, spread)
+    asked = PreparedComparisons.of(sides, spread)
     values = vectors(asked.sides, features, spread, asked.steps)
     found = pd.DataFrame(values, columns=[*described(features)])
     return found, pd.DataFrame({"worst_change": asked.worst_change})

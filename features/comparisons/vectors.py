@@ -48,7 +48,7 @@ FARTHEST = 1e9
 
 
 @dataclass(frozen=True)
-class Asked:
+class PreparedComparisons:
     """Comparisons prepared for judging: no duplicates or outliers, and the changes of their medians."""
 
     sides: Sides
@@ -65,12 +65,12 @@ class Asked:
     best: Ints
 
     @classmethod
-    def of(cls, sides: Sides, run_spread: float = ORDINARY) -> Asked:
+    def of(cls, sides: Sides, run_spread: float = ORDINARY) -> PreparedComparisons:
         """Leave out copies and wild samples, and compare the medians; `run_spread` as `vectors` takes it."""
         return cls.compared(*without_wild(without_copies(sides)), run_spread)
 
     @classmethod
-    def compared(cls, sides: Sides, wild: Wild, run_spread: float) -> Asked:
+    def compared(cls, sides: Sides, wild: Wild, run_spread: float) -> PreparedComparisons:
         """Compare the medians of sides from which `wild` was removed."""
         before, after = sides.baseline_five[:, 2], sides.target_five[:, 2]
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):

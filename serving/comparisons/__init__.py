@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from serving.comparisons.commands import DECIDING, JUDGING, SERVING, Assumed, add
-from serving.supply import Importing, Judging, Pages, Registered, ServingSupply, deferred, named
+from serving.supply import FamilyPlugin, Importing, Judging, Pages, Registered, deferred, named
 
 MODEL = Registered("model", "Judges comparisons.", DECIDING)
-SUPPLY = ServingSupply(
+SUPPLY = FamilyPlugin(
     page=deferred("serving.comparisons.page.page"),
     importing=Importing(
         "comparisons",

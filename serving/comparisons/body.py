@@ -24,7 +24,7 @@ _UNUSUAL = (
     "values, and not all are as in most requests (a mistake, labels, numbers of threads with a decimal "
     "point, a byte order mark)"
 )
-Found = TypeVar("Found")
+Decoded = TypeVar("Decoded")
 
 
 class _Repeated(Problems):
@@ -107,7 +107,7 @@ def _deciding(request: JudgeRequest, served: Judge) -> Judge:
         raise RefusedError(HTTPStatus.CONFLICT, str(exc)) from exc
 
 
-def _or_refusal(found: Callable[[], Found]) -> Found | Exception:
+def _or_refusal(found: Callable[[], Decoded]) -> Decoded | Exception:
     try:
         return found()
     except (RefusedError, InputError, ModelError) as exc:

@@ -12,7 +12,7 @@ from data.comparisons.stages import import_tables
 from data.comparisons.tables import ComparisonTables, versions
 from data.errors import InputError
 from data.tables.problems import Problems
-from serving.answering import Told, Wanted, give, tell_notes, tell_skipped
+from serving.answering import PrintableJudgement, Wanted, give, tell_notes, tell_skipped
 from serving.comparisons import render
 from serving.comparisons.judge import judge
 from serving.comparisons.model import load
@@ -44,7 +44,7 @@ def judge_source(
     problems = Problems(keep_going)
     tables = read_source(kind, [source], problems, Measure.model_validate({"better": better}))
     judgement = judge(tables, served, notes=problems.notes)
-    told = Told(
+    told = PrintableJudgement(
         judgement.count("fail"),
         lambda: render.lines(judgement, versions(tables)),
         lambda: render.as_json(judgement),

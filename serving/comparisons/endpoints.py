@@ -15,13 +15,13 @@ from serving.comparisons.promises import decided_answer, promise_answer
 from serving.comparisons.schemas import JudgeAnswer, ServedJudge
 from serving.comparisons.xml.report import xml_schema
 from serving.http.bodies import JSON
-from serving.supply import MEBIBYTE, Door, Loader, Opinion, ShadowSupply
+from serving.supply import MEBIBYTE, Endpoint, Loader, Opinion, ShadowSupply
 
 
-def doors() -> Sequence[Door]:
+def doors() -> Sequence[Endpoint]:
     """Return the endpoint ``/v1/comparisons/judge``."""
     return [
-        Door(
+        Endpoint(
             "/v1/comparisons/judge",
             "judge_comparisons",
             "Judge comparisons: JSON is answered in JSON, XML with ``result_status``, ``verdict`` filled in.",

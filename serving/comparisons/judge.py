@@ -16,8 +16,8 @@ from data.comparisons.sides import NamedSides, Sides
 from data.comparisons.tables import ComparisonTables
 from data.comparisons.validity import reasons as problems_of
 from features.comparisons.outliers import Wild
-from features.comparisons.vectors import Asked, vectors
-from serving.comparisons.explain.explanations import Explanations, Precedent, Reason, Unlike
+from features.comparisons.vectors import PreparedComparisons, vectors
+from serving.comparisons.explain.explanations import Explanations, NearestExample, Reason, Unlike
 from serving.comparisons.model import Judge
 from serving.models import ModelRef
 from serving.reports.verdict_lines import Answer, VerdictLine
@@ -44,7 +44,7 @@ class Move(NamedTuple):
         return f"{counted(self.threads, 'thread')}: median {_change(self.change)}"
 
 
-def moves(asked: Asked, configurations: Ints) -> Iterator[Move | None]:
+def moves(asked: PreparedComparisons, configurations: Ints) -> Iterator[Move | None]:
     """Yield what the median of each of these configurations did; None for -1."""
     sides, known = asked.sides, configurations >= 0
     columns = (sides.threads, sides.baseline_five[:, 2], sides.target_five[:, 2], asked.change)
@@ -52,7 +52,7 @@ def moves(asked: Asked, configurations: Ints) -> Iterator[Move | None]:
     return (next(told) if one else None for one in known.tolist())
 
 
-def improved(asked: Asked, floor: float) -> Ints:
+def improved(asked: PreparedComparisons, floor: float) -> Ints:
     """Return the configuration of every comparison that got better most, -1 where none did beside the worst.
 
     Improvements below the floor are none, either.
@@ -147,7 +147,7 @@ class Verdict(NamedTuple):
         return self.explanations.words(self.row)
 
     @property
-    def examples(self) -> tuple[Precedent, ...]:
+    def examples(self) -> tuple[NearestExample, ...]:
         """The most similar labelled comparison of each label, that of the same verdict first."""
         return self.explanations.examples(self.row)
 
@@ -262,7 +262,7 @@ def judged(named: NamedSides, served: Judge, reasons: int = REASONS, notes: Sequ
         tables that name their versions: what other operations did at the same one counts, too.
     """
     model, card, problems = served.model, served.model.card, problems_of(named.sides)
-    asked, judgeable = Asked.of(named.sides, card.run_spread), problems == ""
+    asked, judgeable = PreparedComparisons.of(named.sides, card.run_spread), problems == ""
     below = judgeable & below_floor(asked.worst_change, card.floor)
     columns = model.asked(vectors(asked.sides, model.computed, steps=asked.steps))
     left = judgeable & ~(below & ~_doubted(model, columns, below))
@@ -303,7 +303,7 @@ def _doubted(model: ReadyModel, columns: Floats, below: NDArray[np.bool_]) -> ND
 
 def _verdicts(
     columns: Sequence[Sequence[Any]],
-    asked: Asked,
+    asked: PreparedComparisons,
     aside: tuple[dict[int, tuple[str, ...]], ...],
     card: Card,
     explanations: Explanations,

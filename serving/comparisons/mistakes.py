@@ -15,7 +15,7 @@ from data.comparisons.labels.consensus import decided
 from data.comparisons.sides import Sides
 from data.comparisons.tables import COMPARISON_DTYPES, OPERATION, ComparisonTables, units
 from data.paths import Places
-from features.comparisons.vectors import Asked
+from features.comparisons.vectors import PreparedComparisons
 from serving.comparisons.explain.features import Fact
 from serving.comparisons.explain.sentences import Facts, direction, sentences
 from serving.reports.chart_marks import Boxes, Dots, ValueLine, thinned
@@ -95,7 +95,7 @@ def worst_mistakes(verdicts: pd.DataFrame, tables: ComparisonTables, most: int =
     people = found["comparison_id"].map(_people(tables.labels)).fillna("\N{EN DASH}")
     told = found.merge(measured, on=OPERATION, how="left").assign(label=found["status"], labelled_by=people)
     names = [field.name for field in fields(Mistake) if field.name in told]
-    asked = Asked.of(sides)
+    asked = PreparedComparisons.of(sides)
     return [
         Mistake(
             f"mistake-{place + 1}",
@@ -114,7 +114,7 @@ def told_of(root: Path, comparisons: Sequence[str]) -> dict[str, tuple[str, ...]
     if kept.empty:
         return {}
     tables = _with_comparisons(tables, kept)
-    asked = Asked.of(Sides.of(tables))
+    asked = PreparedComparisons.of(Sides.of(tables))
     named = enumerate(zip(kept["comparison_id"], units(tables), strict=True))
     return {name: _words(asked, place, own) for place, (name, own) in named}
 
@@ -125,7 +125,7 @@ def _with_comparisons(tables: ComparisonTables, comparisons: pd.DataFrame) -> Co
     return replace(tables, results=results, comparisons=comparisons)
 
 
-def _words(asked: Asked, place: int, unit: str) -> tuple[str, ...]:
+def _words(asked: PreparedComparisons, place: int, unit: str) -> tuple[str, ...]:
     """Say what was measured; the models of folds, which would say what they leant on, are not kept."""
     facts = Facts.of(asked, place)
     return sentences(facts, direction(unit, facts.sign), None, _TOLD, None)

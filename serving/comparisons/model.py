@@ -10,7 +10,7 @@ from data.errors import InputError
 from serving.comparisons.promises import costs_of
 from serving.models import Served, Source
 from training.comparisons.stored import Card, ReadyModel
-from training.evaluation.thresholds import VerdictCosts, Wish
+from training.evaluation.thresholds import DecisionPolicy, VerdictCosts
 from training.registry.champions import Address, project_params
 
 Judge = Served[ReadyModel]
@@ -83,7 +83,9 @@ def wishing(
         return served
     if costs is not None and (missed, false_alarms) != (None, None):
         raise InputError("costs: decide in place of missed and false_alarms; expected one or the other")
-    wish = Wish(missed or None, false_alarms or None, None, None if costs is None else VerdictCosts(**costs))
+    wish = DecisionPolicy(
+        missed or None, false_alarms or None, None, None if costs is None else VerdictCosts(**costs)
+    )
     return _with(served, served.model.card.wishing(wish))
 
 

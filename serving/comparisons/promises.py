@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 if TYPE_CHECKING:
     from training.comparisons.stored import Card
-    from training.evaluation.thresholds import Promise, Promised
+    from training.evaluation.thresholds import Promised, RiskGuarantee
 
 
 class CostsAnswer(BaseModel):
@@ -58,7 +58,7 @@ def decided_answer(card: Card) -> dict[str, Any]:
     return {**asdict(card.wish), "confidence": confidence, "told": line(card)}
 
 
-def promise_answer(promise: Promise) -> dict[str, Any]:
+def promise_answer(promise: RiskGuarantee) -> dict[str, Any]:
     """Return what can be asked of a model, as `PromiseAnswer` has it."""
     numbers = {name: getattr(promise, name) for name in ("confidence", "fails", "groups", "guarantee")}
     levels = {
@@ -89,7 +89,9 @@ def line(card: Card) -> str:
     return "; ".join(kept) or "nothing is promised"
 
 
-def _promise(promise: Promise, levels: Sequence[Promised], share: float, which: str, verdict: str) -> str:
+def _promise(
+    promise: RiskGuarantee, levels: Sequence[Promised], share: float, which: str, verdict: str
+) -> str:
     cut = next(one.cut for one in levels if abs(one.share - share) < 1e-9)  # noqa: PLR2004
     if cut is not None:
         sure = f"{100 * promise.confidence:g} % confidence"

@@ -8,11 +8,11 @@ from dataclasses import asdict
 from json.encoder import encode_basestring_ascii as _quoted
 
 from data.comparisons.pair import counted
-from serving.comparisons.explain.explanations import Precedent, Reason
+from serving.comparisons.explain.explanations import NearestExample, Reason
 from serving.comparisons.judge import Judgement, Move, Verdict
 from serving.comparisons.promises import decided_answer, line
 from serving.reports.verdict_lines import Answer, Lines, VerdictLine
-from training.evaluation.thresholds import Wish
+from training.evaluation.thresholds import DecisionPolicy
 
 #: Of more comparisons a server does not look for what would flip them, which takes most of the time.
 FLIPPED = 100
@@ -53,7 +53,7 @@ def summary(judgement: Judgement) -> str:
     )
     answers = ", ".join(f"{judgement.count(answer)} {answer}" for answer in said)
     unsure = f", unsure from {cuts.low:.3f}" if "unsure" in said else ""
-    kept = "" if judgement.card.wish == Wish() else f"; {line(judgement.card)}"
+    kept = "" if judgement.card.wish == DecisionPolicy() else f"; {line(judgement.card)}"
     return (
         f"{counted(len(judgement), 'comparison')}: {answers} (model {model.name} {model.version}, "
         f"fail from a probability of {cuts.high:.3f}{unsure}{kept})"
@@ -89,7 +89,7 @@ def _verdict(verdict: Verdict, flipped: bool) -> str:
     )
 
 
-def _example(one: Precedent) -> str:
+def _example(one: NearestExample) -> str:
     return (
         f'{{"comparison_id": {_quoted(one.comparison_id)}, "benchmark": {_quoted(one.benchmark)},'
         f' "operation": {_quoted(one.operation)}, "label": "{one.label}",'

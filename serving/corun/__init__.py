@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from serving.corun.commands import group
-from serving.supply import Importing, Registered, ServingSupply, deferred, named
+from serving.supply import FamilyPlugin, Importing, Registered, deferred, named
 
 STATIC = Registered("corun_static", "Predicts co-runs before they run.")
 ONLINE = Registered("corun_online", "Predicts co-runs from first seconds.")
-SUPPLY = ServingSupply(
+SUPPLY = FamilyPlugin(
     page=deferred("serving.corun.page.page"),
     importing=Importing(
         "co-runs", deferred("serving.corun.body.imported"), lambda: named("data.corun.formats.FORMATS")

@@ -39,7 +39,7 @@ from serving.corun.schemas import (
 from serving.corun.static import Question, ask_each, machine_of
 from serving.http.bodies import JSON, Answered, request_of
 from serving.models import Head
-from serving.supply import MEBIBYTE, Counts, Door, Loader, Registered
+from serving.supply import MEBIBYTE, Counts, Endpoint, Loader, Registered
 from training.corun.stored import ImpactCard, OnlineCard
 from training.registry.champions import Address
 
@@ -86,10 +86,10 @@ ONLINE = Loader(online_name, load_online, _told, ServedCorun, SECONDS.head, _try
 LIMIT = 16 * MEBIBYTE
 
 
-def doors(static: Registered, online: Registered) -> list[Door]:
+def doors(static: Registered, online: Registered) -> list[Endpoint]:
     """Return the endpoints for co-runs before they run, and from their first seconds."""
     return [
-        Door(
+        Endpoint(
             "/v1/corun/static",
             "predict_coruns",
             "Tell how much slower tasks get beside others, before they run: from their solo runs.",
@@ -100,7 +100,7 @@ def doors(static: Registered, online: Registered) -> list[Door]:
             static,
             STATIC,
         ),
-        Door(
+        Endpoint(
             "/v1/corun/online",
             "sample_corun",
             "Tell how much slower a new task gets beside others, from its first seconds alone and with them.",

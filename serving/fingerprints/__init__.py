@@ -8,7 +8,7 @@ from typing import Annotated, Literal, get_args
 import typer
 
 from serving.options import AsJson, Better, KeepGoing, Output, Seed
-from serving.supply import Importing, ServingSupply, deferred, named
+from serving.supply import FamilyPlugin, Importing, deferred, named
 
 group = typer.Typer(
     help="Which resources does an application lean on, and did that change?", no_args_is_help=True
@@ -25,7 +25,7 @@ Given = Annotated[
 ]
 Metric = Annotated[str, typer.Option("--metric", help="What the values of a CSV file are.")]
 Direction = Annotated[Better, typer.Option("--better", help="Which values of a CSV file are better.")]
-SUPPLY = ServingSupply(
+SUPPLY = FamilyPlugin(
     page=deferred("serving.fingerprints.page.page"),
     importing=Importing(
         "fingerprints",

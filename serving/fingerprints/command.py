@@ -22,7 +22,7 @@ from serving.fingerprints.json import answer, nothing_learned
 from serving.fingerprints.schemas import IrupRequest, ProfileAnswer
 from serving.http.bodies import JSON, Answered, request_of
 from serving.http.schemas import RefusedError
-from serving.supply import MEBIBYTE, Counts, Door
+from serving.supply import MEBIBYTE, Counts, Endpoint
 from training.fingerprints.differences import ProfileDifference, difference
 from training.fingerprints.prediction import Prediction, predict
 from training.fingerprints.profiles import Profile, profile
@@ -172,10 +172,10 @@ def _learned(tables: FingerprintTables, warnings: Sequence[str]) -> ProfileAnswe
     return answer(found, predictions, told)
 
 
-def doors() -> list[Door]:
+def doors() -> list[Endpoint]:
     """Return the endpoint for profiles."""
     return [
-        Door(
+        Endpoint(
             "/v1/irup",
             "profile_application",
             "Tell what an application leans on, how far that can be trusted, and predict it elsewhere.",

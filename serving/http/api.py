@@ -19,15 +19,15 @@ from pydantic import BaseModel, create_model
 
 from data.errors import InputError
 from serving.http import browser_pages, middleware, overview, request_context, schemas
-from serving.http.batching import Desk, loaded
+from serving.http.batching import RequestBatcher, loaded
 from serving.http.bodies import JSON, NOTES, BareRoute, body_of, media_type_of
-from serving.http.models import Lazy, all_models, following
+from serving.http.models import HotReloadingModel, all_models, following
 from serving.http.request_context import note
 from serving.http.schemas import Health, ProblemDetails, Readiness
 from serving.http.settings import ServerSettings
 from serving.promotion import tracing
 from serving.shadow import figures
-from serving.supply import Door, doors, pages
+from serving.supply import Endpoint, doors, pages
 
 #: How any door may refuse a question.
 REFUSALS = (400, 413, 415, 422)
@@ -35,7 +35,7 @@ _SCHEMAS = "#/components/schemas/"
 _TEXT = {"schema": {"type": "string"}}
 
 
-def create_app(models: Mapping[str, Lazy], settings: ServerSettings | None = None) -> FastAPI:
+def create_app(models: Mapping[str, HotReloadingModel], settings: ServerSettings | None = None) -> FastAPI:
     """Make the application."""
     app = FastAPI(
         title="perfjudge",
@@ -79,7 +79,7 @@ async def _begun(app: FastAPI) -> AsyncIterator[None]:
     models, shared = app.state.models, CapacityLimiter(max(2, os.cpu_count() or 1))
     # what keeps every core busy has its own queue, so that others are still answered meanwhile
     app.state.desks = {
-        door.path: Desk.of(
+        door.path: RequestBatcher.of(
             door, models[door.model.key] if door.model else None, CapacityLimiter(1) if door.alone else shared
         )
         for door in doors()
@@ -95,7 +95,7 @@ async def _begun(app: FastAPI) -> AsyncIterator[None]:
         yield
 
 
-def _add(app: FastAPI, door: Door) -> None:
+def _add(app: FastAPI, door: Endpoint) -> None:
     async def answer(request: Request) -> Response:
         media_type = media_type_of(request, door.handlers)
         body = await body_of(request, door.limit)
@@ -122,7 +122,7 @@ def _add(app: FastAPI, door: Door) -> None:
     )
 
 
-def _request_body(door: Door) -> dict[str, Any]:
+def _request_body(door: Endpoint) -> dict[str, Any]:
     """Return what OpenAPI says of the body that a door takes."""
     content: dict[str, Any] = {JSON: {"schema": {"$ref": f"{_SCHEMAS}{door.request.__name__}"}}}
     content |= {media_type: {"schema": door.described} for media_type in door.others}

@@ -14,9 +14,9 @@ from anyio import CapacityLimiter, to_thread
 
 from data.errors import InputError
 from serving.http.bodies import JSON, Answered
-from serving.http.models import Lazy
+from serving.http.models import HotReloadingModel
 from serving.http.schemas import RefusedError
-from serving.supply import Door, Together
+from serving.supply import Endpoint, Together
 
 T = TypeVar("T")
 #: The largest body, in bytes, that is answered where requests are read, and how much of all that waits is
@@ -85,16 +85,16 @@ def _turn(asked: list[Pending]) -> tuple[list[Pending], list[Pending]]:
 
 
 @dataclass(frozen=True)
-class Desk:
+class RequestBatcher:
     """Where the bodies of one door are answered."""
 
-    door: Door
-    model: Lazy | None
+    door: Endpoint
+    model: HotReloadingModel | None
     limiter: CapacityLimiter
     waiting: Waiting | None
 
     @classmethod
-    def of(cls, door: Door, model: Lazy | None, limiter: CapacityLimiter) -> Desk:
+    def of(cls, door: Endpoint, model: HotReloadingModel | None, limiter: CapacityLimiter) -> RequestBatcher:
         """Make the desk of a door."""
         return cls(door, model, limiter, None if door.together is None else Waiting(door.together))
 
@@ -114,7 +114,7 @@ class Desk:
         return self.door.handlers[media_type](body, model), model
 
 
-def loaded(model: Lazy, *, without: bool = False) -> Any:
+def loaded(model: HotReloadingModel, *, without: bool = False) -> Any:
     """Return a model; RefusedError with 503 if there is none, unless the door answers `without`, too."""
     try:
         return model.get()

@@ -22,8 +22,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from data.tables.files import read_json, write_json
-from serving.http.models import Lazy
-from serving.http.request_context import Exchange
+from serving.http.models import HotReloadingModel
+from serving.http.request_context import RequestContext
 from serving.models import ModelRef
 from training.registry.stored import Deciles, smoothed
 
@@ -124,7 +124,7 @@ class Bins:
 class Drift(Collector):
     """What the models of a server are asked, over all its workers."""
 
-    def __init__(self, models: Mapping[str, Lazy], shared: str | None = None) -> None:
+    def __init__(self, models: Mapping[str, HotReloadingModel], shared: str | None = None) -> None:
         self._models = models
         self._shared = None if shared is None else Path(shared)
         self._bins: dict[str, Bins] = {}
@@ -132,7 +132,7 @@ class Drift(Collector):
         self._rows = 0
         self._lock = Lock()
 
-    def asked(self, exchange: Exchange) -> None:
+    def asked(self, exchange: RequestContext) -> None:
         """Note what a model was asked; it is counted later, with others."""
         door, answered = exchange.door, exchange.answered
         if door is None or door.model is None or answered is None or answered.vectors is None:

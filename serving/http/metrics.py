@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from serving.http.models import Lazy
-from serving.http.request_context import Exchange
+from serving.http.models import HotReloadingModel
+from serving.http.request_context import RequestContext
 
 #: Seconds between which requests are told apart.
 BUCKETS = (0.001, 0.002, 0.004, 0.006, 0.01, 0.015, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60)
@@ -44,7 +44,7 @@ class ServerCounters:
         description = "How often the version that answers has changed"
         self._swaps = worst("perfjudge_model_swaps", description, ["key"])
 
-    def count(self, exchange: Exchange, route: str, verdicts: Mapping[str, int]) -> None:
+    def count(self, exchange: RequestContext, route: str, verdicts: Mapping[str, int]) -> None:
         """Count a request that was answered."""
         now, ref = perf_counter(), exchange.ref
         name, version = ("", "") if ref is None else (ref.name, ref.version)
@@ -57,7 +57,7 @@ class ServerCounters:
             unlike = 0 if exchange.answered is None else exchange.answered.unlike
             self._unlike.labels(route, name, version).inc(unlike)
 
-    def look(self, models: Mapping[str, Lazy]) -> None:
+    def look(self, models: Mapping[str, HotReloadingModel]) -> None:
         """Look which versions answer, and whether they should."""
         for key, model in models.items():
             named = () if model.ref is None else (key, model.ref.name, model.ref.version)

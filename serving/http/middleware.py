@@ -22,7 +22,7 @@ from serving.http.authentication import Access, Csrf
 from serving.http.drift import Drift
 from serving.http.metrics import ServerCounters
 from serving.http.overview import Recent
-from serving.http.request_context import Exchange, route_of
+from serving.http.request_context import RequestContext, route_of
 from serving.http.schemas import RefusedError
 from serving.http.settings import ServerSettings
 from serving.shadow.figures import ShadowCollector
@@ -98,49 +98,49 @@ class Front:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
-        exchange = Exchange.of(scope, headers)
-        passage = Passage(exchange, receive, send, self._settings.timeout)
+        exchange = RequestContext.of(scope, headers)
+        timed_request = TimedRequest(exchange, receive, send, self._settings.timeout)
         self._state.metrics.flying.inc()
         try:
-            instead = await self._passed(scope, passage, headers)
+            instead = await self._passed(scope, timed_request, headers)
             # where an answer has begun, the server closes the connection
             if instead is not None and not exchange.status:
-                await instead(scope, passage.receive, passage.send)
+                await instead(scope, timed_request.receive, timed_request.send)
         finally:
             self._state.metrics.flying.dec()
             self._tell(exchange, route_of(scope))
 
     async def _passed(
-        self, scope: Scope, passage: Passage, headers: Mapping[bytes, bytes]
+        self, scope: Scope, timed_request: TimedRequest, headers: Mapping[bytes, bytes]
     ) -> Response | None:
         """Let the application answer; return what is to be answered in its place."""
-        exchange, settings = passage.exchange, self._settings
+        exchange, settings = timed_request.exchange, self._settings
         try:
             token = self._allowed.allowed(scope["method"], scope["path"], headers.get(b"authorization", b""))
             exchange.token = None if token is None else token.name
             scope[authentication.HOLDER] = token
             self._state.csrf.check(scope["method"], headers, token)
             async with asyncio.timeout(settings.reading if exchange.has_body else settings.timeout) as timer:
-                passage.timer = timer
-                await self._app(scope, passage.receive, passage.send)
+                timed_request.timer = timer
+                await self._app(scope, timed_request.receive, timed_request.send)
         except RefusedError as exc:
             return schemas.answer(exc.status_code, str(exc.detail), exc.headers)
         except ClientDisconnect:
             exchange.status = exchange.status or GONE
         except Exception as exc:  # noqa: BLE001 - the net below every request
-            if passage.timer is not None and passage.timer.expired():
+            if timed_request.timer is not None and timed_request.timer.expired():
                 return self._late(exchange)
             return _unexpected(exchange, route_of(scope), exc)
         return None
 
-    def _late(self, exchange: Exchange) -> Response:
+    def _late(self, exchange: RequestContext) -> Response:
         if exchange.has_body and not exchange.whole:
             told = f"the body did not come within {self._settings.reading:g} s"
             return schemas.answer(HTTPStatus.REQUEST_TIMEOUT, told, {"connection": "close"})
         told = f"no answer within {self._settings.timeout:g} s"
         return schemas.answer(HTTPStatus.GATEWAY_TIMEOUT, told)
 
-    def _tell(self, exchange: Exchange, route: str) -> None:
+    def _tell(self, exchange: RequestContext, route: str) -> None:
         verdicts = exchange.verdicts()
         self._state.metrics.count(exchange, route, verdicts)
         self._state.drift.asked(exchange)
@@ -168,12 +168,12 @@ class Front:
             await asyncio.sleep(EVERY)
 
 
-class Passage:
+class TimedRequest:
     """What goes in and out of the application for one request."""
 
     __slots__ = ("_receive", "_seconds", "_send", "exchange", "timer")
 
-    def __init__(self, exchange: Exchange, receive: Receive, send: Send, seconds: float) -> None:
+    def __init__(self, exchange: RequestContext, receive: Receive, send: Send, seconds: float) -> None:
         self.exchange, self._receive, self._send, self._seconds = exchange, receive, send, seconds
         self.timer: asyncio.Timeout | None = None
 
@@ -207,7 +207,7 @@ class Passage:
         return [*own, *(one for one in _HEADERS if one[0] not in names), request_id]
 
 
-def _unexpected(exchange: Exchange, route: str, exc: Exception) -> Response:
+def _unexpected(exchange: RequestContext, route: str, exc: Exception) -> Response:
     instance = exchange.request_id
     LOG.error("%s: %s %s: unexpected %s", instance, exchange.method, route, summary(exc), exc_info=exc)
     detail = "an error of the server; its log says more beside the instance"

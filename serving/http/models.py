@@ -27,7 +27,7 @@ _LONGEST = 500
 
 
 @dataclass(frozen=True)
-class Standing:
+class AnsweringModel:
     """What answers."""
 
     address: str | Version
@@ -37,7 +37,7 @@ class Standing:
 
 
 @dataclass(frozen=True)
-class Trouble:
+class LoadFailure:
     """Why what stands is not what the alias names."""
 
     told: str
@@ -51,7 +51,7 @@ class Trouble:
 
 
 @dataclass
-class Lazy:
+class HotReloadingModel:
     """A model that is loaded when it is first asked for, and follows the alias that was given.
 
     What stands goes on to answer until the next version is loaded and has answered a question. Requests keep
@@ -74,14 +74,14 @@ class Lazy:
     knobs: Mapping[str, Any] = field(default_factory=dict)
     kept: Path | None = None
     swaps: int = 0
-    _standing: Standing | None = None
-    _trouble: Trouble | None = None
+    _standing: AnsweringModel | None = None
+    _trouble: LoadFailure | None = None
     _lock: Lock = field(default_factory=Lock)
 
     @classmethod
     def of(
         cls, model: Registered, loader: Loader, given: Mapping[str, Any], shared: str | None = None
-    ) -> Lazy:
+    ) -> HotReloadingModel:
         """Name a model by the options that were given.
 
         Raises
@@ -196,7 +196,7 @@ class Lazy:
     def _troubles(self, version: Version) -> bool:
         return self._trouble is not None and self._trouble.concerns(version)
 
-    def _first(self) -> Standing:
+    def _first(self) -> AnsweringModel:
         """Load what stands or is meant, or else what another process of this server has loaded before."""
         address = None if self._standing is None else self._standing.address
         try:
@@ -215,15 +215,15 @@ class Lazy:
             self._settle(address)
         return standing
 
-    def _read(self, address: str | Version, *, whole: bool) -> Standing:
+    def _read(self, address: str | Version, *, whole: bool) -> AnsweringModel:
         """Read a version, without its model unless `whole`."""
         if not whole and self.loader.card is not None:
-            return Standing(address, self.loader.card(address), None)
+            return AnsweringModel(address, self.loader.card(address), None)
         model = self.loader.tried(address, self.knobs)
         if self.kept is not None and isinstance(address, Version):
             with suppress(OSError):
                 write_json(self.kept, asdict(address))
-        return Standing(address, model, model)
+        return AnsweringModel(address, model, model)
 
     def _remembered(self) -> Version | None:
         try:
@@ -231,13 +231,13 @@ class Lazy:
         except (OSError, ValueError, TypeError):
             return None
 
-    def _worry(self, exc: Exception, version: Version | None, standing: Standing | None) -> None:
+    def _worry(self, exc: Exception, version: Version | None, standing: AnsweringModel | None) -> None:
         """Note why not the version that is meant answers but what stands; the log says so once."""
         told = " ".join(f"{exc}".split())[:_LONGEST] or type(exc).__name__
         before = self._trouble
         same = before is not None and before.concerns(version)
         wait = min(2 * before.wait, _LATE) if before is not None and same else _SOON
-        self._trouble = Trouble(told, version, wait, monotonic() + wait)
+        self._trouble = LoadFailure(told, version, wait, monotonic() + wait)
         if not same:
             still = "nothing" if standing is None else standing.known.ref.uri
             LOG.warning("%s: %s; %s answers meanwhile", self.loader.name(), told, still)
@@ -253,14 +253,16 @@ def _identity(address: str | Version | None) -> object:
     return address.identity if isinstance(address, Version) else address
 
 
-def all_models(given: Mapping[str, Any], shared: str | None = None) -> dict[str, Lazy]:
-    """Name the models of all doors, by their keys; parameters and errors as of `Lazy.of`."""
+def all_models(given: Mapping[str, Any], shared: str | None = None) -> dict[str, HotReloadingModel]:
+    """Name the models of all doors, by their keys; parameters and errors as of `HotReloadingModel.of`."""
     needed = {door.model.key: (door.model, door.loader) for door in doors() if door.model and door.loader}
-    return {key: Lazy.of(model, loader, given, shared) for key, (model, loader) in needed.items()}
+    return {
+        key: HotReloadingModel.of(model, loader, given, shared) for key, (model, loader) in needed.items()
+    }
 
 
 @contextmanager
-def following(models: Collection[Lazy], seconds: float) -> Iterator[None]:
+def following(models: Collection[HotReloadingModel], seconds: float) -> Iterator[None]:
     """Let models follow their aliases for as long as the block lasts.
 
     Parameters

@@ -26,7 +26,7 @@ from data.tables.documents import written
 from data.tables.files import write_json
 from serving.http.browser_pages import page, report
 from serving.http.drift import FEWEST, ModelDrift
-from serving.http.models import Lazy
+from serving.http.models import HotReloadingModel
 from serving.http.schemas import RefusedError
 from serving.reports.charts import counted, percent
 from serving.reports.rendering import render
@@ -34,13 +34,13 @@ from serving.reports.separation import listed
 from serving.reports.verdict_lines import VerdictLine
 from serving.shadow import figures
 from serving.shadow.figures import ShadowReport
-from serving.supply import Door, doors, pages, registered, supplies
+from serving.supply import Endpoint, doors, pages, registered, supplies
 from training.registry.champions import CHALLENGER, CHAMPION, Version, project_root, tracking_uri, version_of
-from training.registry.succession import why, why_not
+from training.registry.promotion_history import why, why_not
 
 if TYPE_CHECKING:
     from serving.http.bodies import Answered
-    from serving.supply import Door
+    from serving.supply import Endpoint
 
 #: How many verdicts are kept, how many of one answer, and how many letters of what they are called.
 KEPT, OF_ONE, LETTERS = 50, 10, 200
@@ -73,7 +73,7 @@ class Recent:
         self._shared = None if shared is None else Path(shared)
         self._waiting = False
 
-    def add(self, door: Door, answered: Answered) -> None:
+    def add(self, door: Endpoint, answered: Answered) -> None:
         """Keep the first verdicts of an answer, if it gives any; this takes microseconds."""
         if answered.judged is None:
             return
@@ -203,7 +203,7 @@ _FEATURES = 5
 _NEAR, _FAR = 0.1, 0.25
 
 
-def _model_line(lazy: Lazy, says: str) -> dict[str, Any]:
+def _model_line(lazy: HotReloadingModel, says: str) -> dict[str, Any]:
     """Describe a served model, which is for what `says` says; why it is not the one that it should be."""
     entry = lazy.entry or {}
     about = {key: str(entry.get(key, "")) for key in ("name", "version", "estimator")}
@@ -211,7 +211,7 @@ def _model_line(lazy: Lazy, says: str) -> dict[str, Any]:
     return {**about, "says": says, "since": lazy.since, "trouble": lazy.trouble or lacking}
 
 
-def _example(door: Door) -> dict[str, Any]:
+def _example(door: Endpoint) -> dict[str, Any]:
     """Return an endpoint, and the example of OpenAPI as a person pastes it into a shell."""
     example = next(iter(door.request.model_json_schema().get("examples", ())), None)
     body = "" if example is None else json.dumps(example, ensure_ascii=True)

@@ -19,7 +19,7 @@ from pythonjsonlogger.json import JsonFormatter
 from serving.http.bodies import Answered
 from serving.models import ModelRef
 from serving.reports.verdict_lines import ANSWERS
-from serving.supply import Door
+from serving.supply import Endpoint
 
 #: What stands for the paths that nobody answers at, however many somebody tries.
 UNKNOWN = "unknown"
@@ -29,7 +29,7 @@ _HARMLESS = re.compile(rb"[A-Za-z0-9._:-]{1,100}")
 
 
 @dataclass(slots=True)
-class Exchange:
+class RequestContext:
     """One request and its answer.
 
     Attributes
@@ -59,14 +59,14 @@ class Exchange:
     received: int = 0
     sent: int = 0
     token: str | None = None
-    door: Door | None = None
+    door: Endpoint | None = None
     answered: Answered | None = None
     served: Any = None
     media_type: str = ""
     body: bytes = b""
 
     @classmethod
-    def of(cls, scope: MutableMapping[str, Any], headers: Mapping[bytes, bytes]) -> Exchange:
+    def of(cls, scope: MutableMapping[str, Any], headers: Mapping[bytes, bytes]) -> RequestContext:
         """Begin, and let `note` find it."""
         given = headers.get(b"x-request-id", b"")
         named = given.decode("ascii") if _HARMLESS.fullmatch(given) else uuid4().hex
@@ -87,7 +87,7 @@ class Exchange:
 
 
 def note(
-    scope: Mapping[str, Any], door: Door, asked: tuple[str, bytes], answered: Answered, served: Any
+    scope: Mapping[str, Any], door: Endpoint, asked: tuple[str, bytes], answered: Answered, served: Any
 ) -> None:
     """Tell which door answered which body with which model, and what; it is looked at after the answer."""
     exchange = scope.get(_KEY)
@@ -156,7 +156,7 @@ def _formatter(form: Form) -> logging.Formatter:
     return logging.Formatter("{asctime} {levelname:7} {message}", style="{")
 
 
-def tell(exchange: Exchange, route: str, verdicts: dict[str, int]) -> None:
+def tell(exchange: RequestContext, route: str, verdicts: dict[str, int]) -> None:
     """Tell of a request that was answered: nothing of its body, its path or its token."""
     if not LOG.isEnabledFor(logging.INFO):
         return

@@ -29,7 +29,7 @@ from data.errors import InputError
 from serving.http import authentication, request_context, schemas
 from serving.http.api import create_app
 from serving.http.authentication import Address, address
-from serving.http.models import Lazy, all_models
+from serving.http.models import HotReloadingModel, all_models
 from serving.http.settings import ServerSettings
 from serving.shadow.request_log import shadowed
 from serving.supply import Options, pages
@@ -363,7 +363,7 @@ def serve(settings: ServerSettings, host: str, port: int, workers: int, *, shado
 def _run(
     settings: ServerSettings,
     workers: int,
-    models: Mapping[str, Lazy],
+    models: Mapping[str, HotReloadingModel],
     listening: socket.socket,
     announce: Callable[[], None],
 ) -> None:
@@ -419,7 +419,7 @@ def _listen(place: Address, host: str) -> socket.socket:
     return listening
 
 
-def _announce(models: Sequence[Lazy], host: str, port: int) -> None:
+def _announce(models: Sequence[HotReloadingModel], host: str, port: int) -> None:
     """Say on standard output who listens where."""
     shown = f"[{host}]" if ":" in host else host
     refs = [model.ref for model in models if model.ref is not None]

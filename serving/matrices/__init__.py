@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from serving.supply import Importing, Judging, Registered, ServingSupply, deferred, named
+from serving.supply import FamilyPlugin, Importing, Judging, Registered, deferred, named
 
 Only = Annotated[
     list[str] | None,
@@ -19,7 +19,7 @@ Without = Annotated[
 ]
 group = typer.Typer(help="Matrices of raw metrics that are larger than memory.", no_args_is_help=True)
 MODEL = Registered("matrices", "Judges matrices.")
-SUPPLY = ServingSupply(
+SUPPLY = FamilyPlugin(
     page=deferred("serving.matrices.page.page"),
     importing=Importing(
         "matrices",

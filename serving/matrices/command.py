@@ -15,7 +15,7 @@ import data.matrices.formats as matrix_formats
 from data.errors import InputError, visible
 from data.matrices.params import Matrices
 from data.matrices.tables import Choice
-from serving.answering import Told, Wanted, give, tell_skipped
+from serving.answering import PrintableJudgement, Wanted, give, tell_skipped
 from serving.matrices import request as matrices_source
 from serving.matrices.judge import judge, load
 from serving.matrices.schemas import DriverAnswer, MatricesAnswer, MatrixVerdictAnswer
@@ -141,7 +141,7 @@ def judge_matrices(source: Path, uri: str | None, wanted: Wanted, *, keep_going:
         found = judge(reading.tables, served, shown=True)
     except InputError as exc:
         raise exc.within(source) from exc
-    told = Told(
+    told = PrintableJudgement(
         found.count("fail"),
         lambda: lines(found),
         lambda: f"{found.model_dump_json(indent=1)}\n",

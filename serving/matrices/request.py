@@ -23,7 +23,7 @@ from serving.http.bodies import JSON, NAME, Answered, request_of
 from serving.http.schemas import RefusedError
 from serving.matrices.judge import LOADER, Engine, judge
 from serving.matrices.schemas import MatricesAnswer, MatricesRequest, Matrix, MatrixVerdictAnswer, Pair
-from serving.supply import MEBIBYTE, Door, Opinion, Registered, ShadowSupply
+from serving.supply import MEBIBYTE, Endpoint, Opinion, Registered, ShadowSupply
 
 #: Most numbers of a request once it is a table, since a metric of one pair is a column of all.
 MOST_NUMBERS = 10_000_000
@@ -238,10 +238,10 @@ def _invalid(pair: Pair, reason: str) -> MatrixVerdictAnswer:
     )
 
 
-def doors(model: Registered) -> list[Door]:
+def doors(model: Registered) -> list[Endpoint]:
     """Return the endpoint for pairs of matrices."""
     return [
-        Door(
+        Endpoint(
             "/v1/matrices/judge",
             "judge_matrices",
             "Judge pairs of matrices: validity, group, verdict, and the raw metrics that drove it.",

@@ -10,7 +10,14 @@ from data.errors import InputError
 from serving.shadow.figures import figures_of
 from serving.supply import door_of
 from training.registry.champions import CHAMPION, Version, registered, version_of
-from training.registry.succession import LONGEST, Reign, before, crown, reigns, settled
+from training.registry.promotion_history import (
+    LONGEST,
+    ChampionRecord,
+    before,
+    promote_version,
+    reigns,
+    settled,
+)
 
 
 @dataclass(frozen=True)
@@ -20,7 +27,7 @@ class Decided:
     name: str
     version: str
     instead: str | None
-    reign: Reign
+    reign: ChampionRecord
 
     @property
     def told(self) -> str:
@@ -88,7 +95,7 @@ def _crowned(
     loader = door_of(found.name).loader
     assert loader is not None
     loader.tried(found)
-    reign = Reign(found.version, way, said, by or getpass.getuser())
+    reign = ChampionRecord(found.version, way, said, by or getpass.getuser())
     instead = "" if champion is None else champion.version
-    crown(found.name, found.version, reign, instead)
+    promote_version(found.name, found.version, reign, instead)
     return Decided(found.name, found.version, instead or None, reign)

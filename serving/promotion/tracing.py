@@ -20,7 +20,7 @@ from serving.answering import judged_again
 from serving.http import schemas
 from serving.http.bodies import JSON
 from serving.http.schemas import RefusedError
-from serving.supply import Door, door_of, supplies
+from serving.supply import Endpoint, door_of, supplies
 from training.registry.origins import NoVersionError, Origin, origin
 
 #: How answers that are not JSON name the model: by its address, or in the line that sums up.
@@ -85,7 +85,7 @@ TOLD = 10
 
 
 @dataclass(frozen=True)
-class Again:
+class ReplayCheck:
     """Numbers and words of an answer, and the `differences` of a second one: where, and both values."""
 
     values: int
@@ -102,7 +102,7 @@ class Again:
         return "\n  ".join([head, *some, *([f"and {left:,} more"] if left else [])])
 
 
-def again(given: GivenAnswer, source: Path, options: Mapping[str, Any]) -> Again:
+def again(given: GivenAnswer, source: Path, options: Mapping[str, Any]) -> ReplayCheck:
     """Judge a source again by the version that gave an answer, with the same options.
 
     `source` is the body of the request or the input of ``perfjudge judge``; options that the answer itself
@@ -131,7 +131,7 @@ def _said(given: GivenAnswer) -> dict[str, Any]:
 
 
 def _ways(
-    given: GivenAnswer, door: Door, source: Path, options: Mapping[str, Any], refused: list[Exception]
+    given: GivenAnswer, door: Endpoint, source: Path, options: Mapping[str, Any], refused: list[Exception]
 ) -> Iterator[bytes]:
     """Yield what the source is answered with: as a request at the door, and by ``perfjudge judge``."""
     for way in (_posted, _judged):
@@ -144,7 +144,7 @@ def _ways(
                 yield content
 
 
-def _posted(given: GivenAnswer, door: Door, source: Path, options: Mapping[str, Any]) -> bytes | None:
+def _posted(given: GivenAnswer, door: Endpoint, source: Path, options: Mapping[str, Any]) -> bytes | None:
     handler = door.handlers.get({"json": JSON, "xml": _XML}.get(given.shown, ""))
     if handler is None or door.loader is None or not source.is_file() or source.stat().st_size > door.limit:
         return None
@@ -153,7 +153,7 @@ def _posted(given: GivenAnswer, door: Door, source: Path, options: Mapping[str, 
     return handler(source.read_bytes(), model).content
 
 
-def _judged(given: GivenAnswer, door: Door, source: Path, options: Mapping[str, Any]) -> bytes | None:
+def _judged(given: GivenAnswer, door: Endpoint, source: Path, options: Mapping[str, Any]) -> bytes | None:
     family = next(one for one in supplies() if any(door.path == other.path for other in one.doors()))
     judging = family.judging
     if judging is None:
@@ -162,14 +162,14 @@ def _judged(given: GivenAnswer, door: Door, source: Path, options: Mapping[str, 
     return judged_again(judging, source, given.uri, given.shown, **taken)
 
 
-def _compared(given: GivenAnswer, content: bytes) -> Again:
+def _compared(given: GivenAnswer, content: bytes) -> ReplayCheck:
     was, now = (dict(_values(given.shown, one)) for one in (given.content, content))
     differ = [
         f"{place}: was {_shown(was, place)}, is {_shown(now, place)}"
         for place in {**was, **now}
         if _shown(was, place) != _shown(now, place)
     ]
-    return Again(len(was), tuple(differ))
+    return ReplayCheck(len(was), tuple(differ))
 
 
 def _shown(values: Mapping[str, Any], place: str) -> str:
@@ -257,12 +257,12 @@ def trace(
     return "\n".join(_lines(found, same, compared)), whole
 
 
-def _answer(found: Origin, same: bool, compared: Again | None) -> dict[str, Any]:
+def _answer(found: Origin, same: bool, compared: ReplayCheck | None) -> dict[str, Any]:
     judged = None if compared is None else asdict(compared)
     return asdict(found) | {"same_files": same, "again": judged}
 
 
-def _lines(found: Origin, same: bool, compared: Again | None) -> Iterator[str]:
+def _lines(found: Origin, same: bool, compared: ReplayCheck | None) -> Iterator[str]:
     counts = ", ".join(f"{value} {name}" for name, value in found.data.counts.items() if value)
     data = found.data
     yield f"{found.name} v{found.version} ({found.model or 'unknown'}), {found.standing or 'no alias'}"

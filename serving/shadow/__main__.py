@@ -13,13 +13,13 @@ from pathlib import Path
 
 from data.errors import InputError
 from serving.http import request_context
-from serving.http.models import Lazy, following
+from serving.http.models import HotReloadingModel, following
 from serving.http.schemas import RefusedError
 from serving.http.settings import ServerSettings
 from serving.shadow import figures
 from serving.shadow.figures import HTTP, Contenders, OpinionCounts
 from serving.shadow.request_log import FAILED, AnsweredRequest, replayed
-from serving.supply import Door, doors
+from serving.supply import Endpoint, doors
 from training.registry.champions import CHALLENGER
 
 LOG = logging.getLogger("perfjudge")
@@ -28,7 +28,7 @@ NICE = 10
 #: Seconds between two looks for requests.
 PAUSE = 0.1
 #: An endpoint, and the challenger that judges its requests.
-Judges = Mapping[str, tuple[Door, Lazy]]
+Judges = Mapping[str, tuple[Endpoint, HotReloadingModel]]
 
 
 def main() -> None:
@@ -56,7 +56,10 @@ def challengers(settings: ServerSettings) -> Judges:
     for door in doors():
         if door.beside is not None and door.model is not None and door.loader is not None:
             knobs = {name: settings.options[name] for name in door.model.knobs if name in settings.options}
-            found[door.path] = door, Lazy(door.loader, f"models:/{door.loader.name()}@{CHALLENGER}", knobs)
+            found[door.path] = (
+                door,
+                HotReloadingModel(door.loader, f"models:/{door.loader.name()}@{CHALLENGER}", knobs),
+            )
     return found
 
 
@@ -80,7 +83,7 @@ def judge(requests: Sequence[AnsweredRequest], judges: Judges) -> None:
         figures.record_lost(figures.figures_file(), FAILED, failed)
 
 
-def _added(found: OpinionCounts, door: Door, one: AnsweredRequest, lazy: Lazy) -> bool:
+def _added(found: OpinionCounts, door: Endpoint, one: AnsweredRequest, lazy: HotReloadingModel) -> bool:
     """Add the champion's and the challenger's opinions of a request; return whether that was possible."""
     assert door.beside is not None
     try:

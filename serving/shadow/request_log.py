@@ -20,7 +20,7 @@ import msgspec
 from prometheus_client import Counter
 
 from data.errors import InputError
-from serving.http.request_context import Exchange
+from serving.http.request_context import RequestContext
 from serving.http.settings import ServerSettings
 from serving.shadow import figures
 
@@ -62,7 +62,7 @@ class RequestLog:
         self._lock, self._coming = Lock(), Event()
         self._thread: Thread | None = None
 
-    def add(self, exchange: Exchange) -> None:
+    def add(self, exchange: RequestContext) -> None:
         """Note a request that was answered; this takes microseconds."""
         door, answered, ref = exchange.door, exchange.answered, exchange.ref
         if door is None or door.beside is None or answered is None or ref is None:

@@ -7,7 +7,7 @@ import pytest
 
 from data.errors import InputError
 from serving.http import models as lazy_models
-from serving.http.models import Lazy
+from serving.http.models import HotReloadingModel
 from serving.models import Head, ModelRef
 from serving.supply import Loader, Registered
 from training.registry.champions import Version
@@ -47,7 +47,7 @@ class Registry:
     def lazy(self, uri=None, shared=None, *, eager=False):
         card = None if eager else self.card
         loader = Loader(lambda: "any", self.load, lambda known: {"estimator": "e"}, dict, card, self.trial)
-        return Lazy.of(Registered("some", ""), loader, {"some": uri}, shared)
+        return HotReloadingModel.of(Registered("some", ""), loader, {"some": uri}, shared)
 
 
 @pytest.fixture
@@ -192,7 +192,7 @@ def test_a_model_that_is_waited_for_is_loaded_once_with_its_knobs():
 
     loader = Loader(str, load, vars, dict)
     model = Registered("some", "", {"floor": float, "other": str})
-    lazy = Lazy.of(model, loader, {"some": "/", "floor": 0.2, "other": None, "foreign": 1})
+    lazy = HotReloadingModel.of(model, loader, {"some": "/", "floor": 0.2, "other": None, "foreign": 1})
     assert (lazy.eager, lazy.ref) == (True, None)
     assert lazy.get() is lazy.get()
     assert asked == [("/", {"floor": 0.2})]

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from training.evaluation.paired_bootstrap import Drawing, Unseen, paired
+from training.evaluation.paired_bootstrap import Drawing, OutOfFoldPredictions, paired
 
 HOW = Drawing(200, 0.95, 1)
 
@@ -11,7 +11,7 @@ HOW = Drawing(200, 0.95, 1)
 def judged(verdicts, **columns):
     """Eight cases, two of an operation."""
     rows = pd.DataFrame({"case": list("abcdefgh"), "group": list("11223344")})
-    return Unseen("comparisons", "m", rows.assign(verdict=list(verdicts), **columns))
+    return OutOfFoldPredictions("comparisons", "m", rows.assign(verdict=list(verdicts), **columns))
 
 
 def words(letters):
@@ -86,7 +86,7 @@ def test_folds_are_the_same_if_the_same_cases_lie_together(folds, other):
 
 
 def test_of_a_judge_that_kept_its_verdicts_alone_the_others_labels_and_groups_are_taken():
-    bare = Unseen("comparisons", "old", verdicts("pppppppp").rows[["case", "verdict"]])
+    bare = OutOfFoldPredictions("comparisons", "old", verdicts("pppppppp").rows[["case", "verdict"]])
     for one in (paired(bare, verdicts("fpfpfpfp"), HOW), paired(verdicts("fpfpfpfp"), bare, HOW)):
         assert {0.5, 1.0} == set(found(one)["balanced accuracy"][:2])
         assert len(one.flips) == 4
@@ -103,8 +103,8 @@ def test_nothing_in_common_is_no_error():
 
 def test_predictions_are_scored_by_their_error_and_flip_where_one_is_within_the_tolerance():
     rows = pd.DataFrame({"case": list("abcd"), "group": list("abcd"), "measured": 100.0})
-    before = Unseen("co-runs", "m", rows.assign(predicted=[110.0, 101.0, 101.0, 101.0]), 0.03)
-    after = Unseen("co-runs", "m", rows.assign(predicted=[101.0, 101.0, 101.0, 104.0]), 0.03)
+    before = OutOfFoldPredictions("co-runs", "m", rows.assign(predicted=[110.0, 101.0, 101.0, 101.0]), 0.03)
+    after = OutOfFoldPredictions("co-runs", "m", rows.assign(predicted=[101.0, 101.0, 101.0, 104.0]), 0.03)
     one = paired(before, after, HOW)
     assert {name: values[:2] for name, values in found(one).items()} == {
         "mean error": (pytest.approx(0.0325), pytest.approx(0.0175)),

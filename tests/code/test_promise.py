@@ -8,14 +8,14 @@ from scipy.special import expit
 
 from data.errors import InputError
 from training.evaluation.thresholds import (
-    Cuts,
+    DecisionPolicy,
+    DecisionThresholds,
     Limits,
-    Promise,
     Promised,
+    RiskGuarantee,
     Scored,
     Usual,
     VerdictCosts,
-    Wish,
     cuts_for,
     kept,
     looking,
@@ -91,7 +91,7 @@ def test_with_fewer_fails_than_it_takes_nothing_is_promised(share, fails):
     assert kept(known, [share], 0.9, 0) == [Promised(share, None)]
 
 
-PROMISE = Promise(
+PROMISE = RiskGuarantee(
     0.9,
     60,
     30,
@@ -103,16 +103,16 @@ PROMISE = Promise(
 @pytest.mark.parametrize(
     ("wish", "low", "high"),
     [
-        (Wish(), 0.4, 0.4),
-        (Wish(missed=0.05), 0.1, 0.4),
-        (Wish(missed=0.2), 0.4, 0.4),
-        (Wish(false_alarms=0.01), 0.4, 0.8),
-        (Wish(false_alarms=0.1), 0.4, 0.4),
-        (Wish(missed=0.05, false_alarms=0.01), 0.1, 0.8),
-        (Wish(missed=0.2, false_alarms=0.1), 0.4, 0.4),
-        (Wish(missed=0.02), 0.0, 0.4),
-        (Wish(costs=VerdictCosts(100, 10, 1)), 0.01, 0.9),
-        (Wish(costs=VerdictCosts(3, 1, 2)), 0.25, 0.25),
+        (DecisionPolicy(), 0.4, 0.4),
+        (DecisionPolicy(missed=0.05), 0.1, 0.4),
+        (DecisionPolicy(missed=0.2), 0.4, 0.4),
+        (DecisionPolicy(false_alarms=0.01), 0.4, 0.8),
+        (DecisionPolicy(false_alarms=0.1), 0.4, 0.4),
+        (DecisionPolicy(missed=0.05, false_alarms=0.01), 0.1, 0.8),
+        (DecisionPolicy(missed=0.2, false_alarms=0.1), 0.4, 0.4),
+        (DecisionPolicy(missed=0.02), 0.0, 0.4),
+        (DecisionPolicy(costs=VerdictCosts(100, 10, 1)), 0.01, 0.9),
+        (DecisionPolicy(costs=VerdictCosts(3, 1, 2)), 0.25, 0.25),
     ],
 )
 def test_unsure_lies_between_the_cuts_that_keep_what_is_wished_for(wish, low, high):
@@ -122,9 +122,9 @@ def test_unsure_lies_between_the_cuts_that_keep_what_is_wished_for(wish, low, hi
 
 def test_what_the_model_was_not_trained_to_promise_is_refused_with_what_it_can():
     with pytest.raises(InputError, match=r"missed=3 %: the model can promise one of 2, 5, 20 %"):
-        cuts_for(PROMISE, 0.4, Wish(missed=0.03))
+        cuts_for(PROMISE, 0.4, DecisionPolicy(missed=0.03))
     with pytest.raises(InputError, match="missed: the model was trained without a promise"):
-        cuts_for(None, 0.4, Wish(missed=0.05))
+        cuts_for(None, 0.4, DecisionPolicy(missed=0.05))
 
 
 def usual(generator, groups=200):
@@ -152,16 +152,16 @@ def test_looks_go_where_a_mistake_is_dearest_and_not_where_they_cost_more_than_t
     assert few.low < 0.4 < few.high
     # a miss costs 1.5 false alarms there, a look a twentieth of one
     assert (many.low, many.high) == pytest.approx((0.05 / 1.5, 0.95))
-    assert looking(0.4, known, 0.0, Limits()) == Cuts(0.4, 0.4)
+    assert looking(0.4, known, 0.0, Limits()) == DecisionThresholds(0.4, 0.4)
 
 
 def test_looks_lie_below_where_fail_begins_if_that_is_promised():
     known = usual(np.random.default_rng(2))
-    found = cuts_for(PROMISE, 0.4, Wish(false_alarms=0.01, looks=0.05), known)
+    found = cuts_for(PROMISE, 0.4, DecisionPolicy(false_alarms=0.01, looks=0.05), known)
     assert found.high == 0.8
     assert 0.04 < sent(found, known.told) <= 0.05
 
 
 def test_the_cuts_themselves_are_unsure_and_fail_and_no_number_is_invalid():
-    said = Cuts(0.2, 0.6).answers(np.array([0.1, 0.2, 0.6, np.nan]))
+    said = DecisionThresholds(0.2, 0.6).answers(np.array([0.1, 0.2, 0.6, np.nan]))
     assert said.tolist() == ["pass", "unsure", "fail", "invalid"]

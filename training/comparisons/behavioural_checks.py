@@ -54,7 +54,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class SoundRule:
+class BehaviouralCheck:
     """A property that verdicts on clear cases must have."""
 
     name: str  # in words
@@ -65,7 +65,7 @@ class SoundRule:
 
 
 @dataclass(frozen=True)
-class Broken:
+class Violation:
     """A rule that a model breaks, and the first case where it does."""
 
     rule: str
@@ -77,18 +77,18 @@ class Broken:
 
 
 def broken(
-    judge: Callable[[Sides], Floats], threshold: float, rules: Sequence[SoundRule]
-) -> Iterator[Broken]:
+    judge: Callable[[Sides], Floats], threshold: float, rules: Sequence[BehaviouralCheck]
+) -> Iterator[Violation]:
     """Yield the rules that a judge breaks."""
     probability = judge(sides_of([case for rule in rules for case in rule.cases]))
     stops = np.cumsum([len(rule.cases) for rule in rules])
     for rule, own in zip(rules, np.split(probability, stops[:-1]), strict=True):
         wrong = np.flatnonzero(~rule.holds(own, threshold))
         if len(wrong):
-            yield Broken(rule.name, rule.cases[wrong[0]].told, float(own[wrong[0]]))
+            yield Violation(rule.name, rule.cases[wrong[0]].told, float(own[wrong[0]]))
 
 
-def rules(seed: int) -> tuple[SoundRule, ...]:
+def rules(seed: int) -> tuple[BehaviouralCheck, ...]:
     """Return all rules, with cases drawn by `seed`."""
     draw = np.random.default_rng(seed)
     return (*_plain(draw), *_orders(draw), *_sames(draw), *_judged(draw))
@@ -197,37 +197,37 @@ def alike(count: int) -> Callable[[Floats, float], NDArray[np.bool_]]:
     return holds
 
 
-def _plain(draw: np.random.Generator) -> Iterator[SoundRule]:
+def _plain(draw: np.random.Generator) -> Iterator[BehaviouralCheck]:
     tight = tuple(_centred(case) for case in _drawn(draw, (0.003,), (0, 8)))
-    yield SoundRule(
+    yield BehaviouralCheck(
         "twice as slow with tight samples is at least 0.99", at_least(0.99), tuple(c.worse(1) for c in tight)
     )
     small = tuple(case.worse(share) for case in tight for share in (0.2, 0.1, 0.07))
-    yield SoundRule("20, 10 and 7 % worse with 0.3 % noise are at least 0.95", at_least(0.95), small)
+    yield BehaviouralCheck("20, 10 and 7 % worse with 0.3 % noise are at least 0.95", at_least(0.95), small)
     same = tuple(
         replace(case, told=f"identical sides, {case.told}", configurations=own)
         for case in _drawn(draw, (0.003, 0.1), (0, 8))
         if (own := tuple((b, b.copy(), h) for b, _, h in case.configurations))
     )
-    yield SoundRule("identical sides are at most 0.02", at_most(0.02), same)
+    yield BehaviouralCheck("identical sides are at most 0.02", at_most(0.02), same)
     better = tuple(case.worse(1 / (1 + gain) - 1) for case in tight for gain in (0.03, 0.5))
-    yield SoundRule("improvements are at most 0.02", at_most(0.02), better)
+    yield BehaviouralCheck("improvements are at most 0.02", at_most(0.02), better)
 
 
-def _orders(draw: np.random.Generator) -> Iterator[SoundRule]:
+def _orders(draw: np.random.Generator) -> Iterator[BehaviouralCheck]:
     chains = _drawn(draw, (0.001, 0.01, 0.03, 0.1), (0, 10))
     cases = tuple(one for case in chains for one in (case, *(case.worse(share) for share in _WORSE)))
-    yield SoundRule("worse by more is never less probable", never_less(1 + len(_WORSE)), cases)
+    yield BehaviouralCheck("worse by more is never less probable", never_less(1 + len(_WORSE)), cases)
     repeated = tuple(
         case.everywhere(partial(np.tile, reps=times), f"{case.told}, each {times} times")
         for start in _drawn(draw, (0.01, 0.03), (0,))
         for case in [_centred(start).worse(0.2)]
         for times in (1, 2, 4)
     )
-    yield SoundRule("more samples of the same shift never make it less sure", never_less(3), repeated)
+    yield BehaviouralCheck("more samples of the same shift never make it less sure", never_less(3), repeated)
 
 
-def _sames(draw: np.random.Generator) -> Iterator[SoundRule]:
+def _sames(draw: np.random.Generator) -> Iterator[BehaviouralCheck]:
     found: list[Case] = []
     for case in _drawn(draw, (0.01, 0.1), (0, 8)):
         one = case.worse(0.08)
@@ -239,10 +239,12 @@ def _sames(draw: np.random.Generator) -> Iterator[SoundRule]:
             one.everywhere(lambda samples: samples * 1024.0, f"another unit, {one.told}"),
             copied,
         ]
-    yield SoundRule("order of samples, unit and copied configurations change nothing", alike(4), tuple(found))
+    yield BehaviouralCheck(
+        "order of samples, unit and copied configurations change nothing", alike(4), tuple(found)
+    )
 
 
-def _judged(draw: np.random.Generator) -> Iterator[SoundRule]:
+def _judged(draw: np.random.Generator) -> Iterator[BehaviouralCheck]:
     passing, failing = [], []
     for better in _DIRECTIONS:
         ten = _centred(unchanged(draw, 0.01, 10, better=better))
@@ -256,5 +258,5 @@ def _judged(draw: np.random.Generator) -> Iterator[SoundRule]:
         failing += [case.worse(0.4) for case in (wild, two, three)]
         factor = 1.3 if better == "lower" else 1 / 1.3
         failing.append(replace(ties, configurations=((whole, np.round(whole * factor), ()),)))
-    yield SoundRule("an unchanged level passes", lambda p, threshold: p < threshold, tuple(passing))
-    yield SoundRule("a plain regression fails", lambda p, threshold: p >= threshold, tuple(failing))
+    yield BehaviouralCheck("an unchanged level passes", lambda p, threshold: p < threshold, tuple(passing))
+    yield BehaviouralCheck("a plain regression fails", lambda p, threshold: p >= threshold, tuple(failing))

@@ -22,13 +22,13 @@ from training.evaluation.metrics import DIGITS
 from training.evaluation.thresholds import (
     GUARANTEE,
     SHARES,
-    Cuts,
+    DecisionPolicy,
+    DecisionThresholds,
     Limits,
-    Promise,
+    RiskGuarantee,
     Scored,
     Usual,
     VerdictCosts,
-    Wish,
     below_floor,
     cuts_for,
     discounted,
@@ -91,10 +91,10 @@ class Decision:
     calibration: CalibrationMap  # of where a model is asked
     beneath: float  # how much of a calibrated probability counts below the floor, where models don't learn
     threshold: float  # ``fail`` is the better guess from this calibrated probability on
-    promise: Promise
-    wish: Wish
-    cuts: Cuts
-    sending: tuple[Cuts, ...]  # those that send each share of `SENT` to a person
+    promise: RiskGuarantee
+    wish: DecisionPolicy
+    cuts: DecisionThresholds
+    sending: tuple[DecisionThresholds, ...]  # those that send each share of `SENT` to a person
 
     def told(self, probability: Floats, below: NDArray[np.bool_]) -> Floats:
         """Return calibrated probabilities; those of rows below the floor are multiplied by `beneath`."""
@@ -118,14 +118,14 @@ def _beneath(y: NDArray[np.int64], told: Floats) -> float:
     return min(1.0, float((y.sum() + 1) / (told.sum() + 1)))
 
 
-def promised(held: HeldRows, told: Floats, how: Decide, seed: int) -> Promise:
+def promised(held: HeldRows, told: Floats, how: Decide, seed: int) -> RiskGuarantee:
     """Return the risk guarantees that hold for the calibrated probabilities `told` of the rows `held`."""
     fails, passes = held.y == 1, held.y == 0
     missed = kept(Scored(told, fails, held.groups), _shares(how.missed), how.confidence, seed)
     # nothing fails below the floor
     spared = Scored(np.where(held.below, 1.0, 1 - told), passes, held.groups)
     turned = kept(spared, _shares(how.false_alarms), how.confidence, seed)
-    return Promise(
+    return RiskGuarantee(
         how.confidence,
         int(fails.sum()),
         len(np.unique(held.groups[fails])),
@@ -139,10 +139,10 @@ def _shares(wished: float | None) -> list[float]:
     return sorted({*SHARES, *([] if wished is None else [wished])})
 
 
-def wish_of(how: Decide) -> Wish:
+def wish_of(how: Decide) -> DecisionPolicy:
     """Return the policy that the parameters ``decide`` request."""
     costs = None if how.costs is None else VerdictCosts(**how.costs.model_dump())
-    return Wish(how.missed, how.false_alarms, how.looks, costs)
+    return DecisionPolicy(how.missed, how.false_alarms, how.looks, costs)
 
 
 def write_held(directory: Path, said: Iterable[tuple[str, str, Floats]]) -> None:
@@ -202,15 +202,15 @@ def _asked(
 ) -> Iterator[tuple[str, float, bool, NDArray[np.str_]]]:
     """Yield kind, share, whether it could be promised, and the verdicts."""
 
-    def wished(wish: Wish) -> NDArray[np.str_]:
+    def wished(wish: DecisionPolicy) -> NDArray[np.str_]:
         cuts = cuts_for(found.promise, found.threshold, wish)
         return verdicts(cuts, told, below, beneath=wish.beneath)
 
     yield "chosen", 0.0, True, verdicts(found.cuts, told, below, beneath=found.wish.beneath)
     for one in found.promise.missed:
-        yield "missed", one.share, one.cut is not None, wished(Wish(missed=one.share))
+        yield "missed", one.share, one.cut is not None, wished(DecisionPolicy(missed=one.share))
     for one in found.promise.false_alarms:
-        yield "false_alarms", one.share, one.cut is not None, wished(Wish(false_alarms=one.share))
+        yield "false_alarms", one.share, one.cut is not None, wished(DecisionPolicy(false_alarms=one.share))
     for share, cuts in zip(SENT, found.sending, strict=True):
         yield "sent", share, True, verdicts(cuts, told, below, beneath=False)
 

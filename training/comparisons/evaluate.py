@@ -40,16 +40,16 @@ CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
-class Said:
+class FoldPredictions:
     """Out-of-fold predictions of one model."""
 
     probability: Floats  # shape (n_rows,): Of ``fail``
     fails: Flags  # shape (n_rows,): Its verdicts
 
 
-def steadiest(
+def tie_break(
     failed: Flags,
-    said: Mapping[str, Said],
+    said: Mapping[str, FoldPredictions],
     groups: NDArray[np.str_],
     order: Sequence[str],
     seed: int,
@@ -92,7 +92,7 @@ def _drawn(failed: Flags, groups: NDArray[np.str_], seed: int) -> list[Floats]:
     return [weight for weight in weights if weight[failed].sum() and weight[~failed].sum()]
 
 
-def _worth(failed: Flags, said: Said, weight: Floats) -> float:
+def _worth(failed: Flags, said: FoldPredictions, weight: Floats) -> float:
     from sklearn.metrics import average_precision_score
 
     recall = np.average(said.fails[failed], weights=weight[failed])
@@ -296,7 +296,7 @@ def _champion(family: Family, table: FeatureTable, verdicts: pd.DataFrame) -> st
         for name, rows in own.groupby("entry")
     }
     said = {
-        name: Said(rows["probability"].to_numpy(), (rows["verdict"] == "fail").to_numpy())
+        name: FoldPredictions(rows["probability"].to_numpy(), (rows["verdict"] == "fail").to_numpy())
         for name, rows in ordered.items()
     }
-    return steadiest(table.examples.y == 1, said, table.examples.groups, STEADIEST, family.params.seed)
+    return tie_break(table.examples.y == 1, said, table.examples.groups, STEADIEST, family.params.seed)

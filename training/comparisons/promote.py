@@ -28,7 +28,7 @@ from training.estimators.catalogue import CATALOGUE, fail_probability
 from training.estimators.compiled_pipeline import FILE as FROZEN
 from training.evaluation.figures import show, verdict_figures
 from training.evaluation.metrics import as_dict, ranked, scores_of
-from training.evaluation.paired_bootstrap import Unseen, by_entry, paired_difference
+from training.evaluation.paired_bootstrap import OutOfFoldPredictions, by_entry, paired_difference
 from training.evaluation.search import read_tuned
 from training.evaluation.thresholds import decided
 from training.registry.champions import Tracked, client, mlflow
@@ -221,7 +221,7 @@ _VECTORS = _PLACES.processed / "features.parquet"
 _OOF = _PLACES.evaluated / "oof.parquet"
 
 
-def _read(root: Path, metrics: Mapping[str, Any]) -> list[Unseen]:
+def _read(root: Path, metrics: Mapping[str, Any]) -> list[OutOfFoldPredictions]:
     oof = pd.read_parquet(root / _OOF)
     rows = oof[oof["split"] == "grouped"].merge(_groups(root), on="comparison_id", how="left")
     return by_entry(WHAT, rows.rename(columns={"comparison_id": "case"}), metrics["champion"])
@@ -232,12 +232,12 @@ def _groups(root: Path) -> pd.DataFrame:
     return pd.read_parquet(root / _VECTORS, columns=list(columns)).rename(columns=columns)
 
 
-def _kept(directory: Path, run: str, root: Path) -> Unseen:
+def _kept(directory: Path, run: str, root: Path) -> OutOfFoldPredictions:
 
     rows = pd.read_parquet(directory / "extra_files" / VERDICTS)
     if (root / _VECTORS).is_file():
         rows = rows.merge(_groups(root), on="comparison_id", how="left")
-    return Unseen(WHAT, run, rows.rename(columns={"comparison_id": "case"}))
+    return OutOfFoldPredictions(WHAT, run, rows.rename(columns={"comparison_id": "case"}))
 
 
 def unseen() -> UnseenSupply:

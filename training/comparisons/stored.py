@@ -18,7 +18,7 @@ from data.tables import arrays
 from data.tables.arrays import ArraySpec
 from features.comparisons.history import ORDINARY
 from features.comparisons.outliers import NOTHING, without_copies, without_wild
-from features.comparisons.vectors import Asked, computed, described, set_of, vectors
+from features.comparisons.vectors import PreparedComparisons, computed, described, set_of, vectors
 from training.estimators import compiled_pipeline, out_of_distribution
 from training.estimators.answering import (
     Answering,
@@ -31,11 +31,11 @@ from training.estimators.answering import (
 )
 from training.estimators.boosted_trees import boosted
 from training.estimators.compiled_pipeline import belongs, write_arrays
-from training.estimators.out_of_distribution import Familiar, Strangeness
+from training.estimators.out_of_distribution import Familiar, OutOfDistributionScore
 from training.evaluation.thresholds import (
-    Cuts,
-    Promise,
-    Wish,
+    DecisionPolicy,
+    DecisionThresholds,
+    RiskGuarantee,
     below_floor,
     cuts_for,
     decided,
@@ -198,25 +198,25 @@ class Card(StoredCard):
     calibration: CalibrationMap | None = None
     #: How much of that counts below the floor, from where models don't learn; 1 in older cards.
     beneath: FiniteFloat = 1.0
-    promise: Promise | None = None  # what may be missed, and the cuts that keep it; None in older cards
+    promise: RiskGuarantee | None = None  # what may be missed, and the cuts that keep it; None in older cards
     #: Between which verdicts are ``unsure``; None: ``fail`` from the threshold on, else ``pass``.
-    cuts: Cuts | None = None
-    wish: Wish = field(default_factory=Wish)  # what these cuts were chosen for
+    cuts: DecisionThresholds | None = None
+    wish: DecisionPolicy = field(default_factory=DecisionPolicy)  # what these cuts were chosen for
     #: What two runs of one build differ by, as a share, where a comparison has no versions that tell.
     run_spread: FiniteFloat = ORDINARY
     #: How many comparisons like the training data are said to be unlike it.
-    strangeness: Strangeness | None = None
+    strangeness: OutOfDistributionScore | None = None
 
     @property
-    def deciding(self) -> Cuts:
+    def deciding(self) -> DecisionThresholds:
         """Between which probabilities verdicts are ``unsure``."""
-        return self.cuts or Cuts(self.threshold, self.threshold)
+        return self.cuts or DecisionThresholds(self.threshold, self.threshold)
 
     def told(self, probability: Floats) -> Floats:
         """Return what is told where the model says `probability`."""
         return probability if self.calibration is None else self.calibration.of(probability)
 
-    def wishing(self, wish: Wish) -> Card:
+    def wishing(self, wish: DecisionPolicy) -> Card:
         """Return the card that decides as `wish` has it; InputError if the promise says nothing of that."""
         return replace(self, cuts=cuts_for(self.promise, self.threshold, wish), wish=wish)
 
@@ -301,7 +301,7 @@ class ReadyModel:
 
     def _compared(self, sides: Sides) -> tuple[Floats, Floats]:
         """Return what the model says, and the worst change of the medians."""
-        asked = Asked.compared(sides, NOTHING, self.card.run_spread)
+        asked = PreparedComparisons.compared(sides, NOTHING, self.card.run_spread)
         found = vectors(asked.sides, self.computed, steps=asked.steps)
         return self.probability(self.asked(found)), asked.worst_change
 

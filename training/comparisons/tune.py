@@ -33,8 +33,8 @@ from training.estimators.catalogue import (
 from training.evaluation import search as evaluation_search
 from training.evaluation import thresholds
 from training.evaluation.search import (
-    Found,
     Search,
+    SearchOutcome,
     TrialLog,
     TrialRow,
     Tuned,
@@ -83,7 +83,7 @@ class Classified(Tuned):
     threshold: float  # ``fail`` from this probability on
 
 
-def search(task: SearchTask) -> Found[Classified]:
+def search(task: SearchTask) -> SearchOutcome[Classified]:
     """Run or finish the search of `task`.
 
     The parameters come from the trials, on a sample of the rows if there are many; the threshold then
@@ -115,7 +115,9 @@ def search(task: SearchTask) -> Found[Classified]:
     if task.known is not None:
         chosen = _beside(task, params)
     tuned = Classified(params, float(study.best_value), chosen)
-    return Found(task.part, task.model, tuned, [_row(task, trial) for trial in study.trials], probability)
+    return SearchOutcome(
+        task.part, task.model, tuned, [_row(task, trial) for trial in study.trials], probability
+    )
 
 
 def _beside(task: SearchTask, params: dict[str, Any]) -> float:

@@ -223,25 +223,25 @@ _MEDIAN = 0.455
 
 
 @dataclass(frozen=True)
-class Guesses:
+class MixturePosterior:
     """Mixture of normal distributions of log impact, shape (n_guesses,); `weights` are logarithms."""
 
     weights: Floats
     means: Floats
     variances: Floats
 
-    def weighed(self, chance: float, variance: float = 0.0) -> Guesses:
+    def weighed(self, chance: float, variance: float = 0.0) -> MixturePosterior:
         """Return them believed in with a chance, and wider by a variance."""
-        return Guesses(self.weights + np.log(chance), self.means, self.variances + variance)
+        return MixturePosterior(self.weights + np.log(chance), self.means, self.variances + variance)
 
     @classmethod
-    def joined(cls, parts: Iterable[Guesses]) -> Guesses:
+    def joined(cls, parts: Iterable[MixturePosterior]) -> MixturePosterior:
         """Put several into one."""
         columns = zip(*((one.weights, one.means, one.variances) for one in parts), strict=True)
         return cls(*map(np.concatenate, columns))
 
 
-def _each(runs: AlignedRuns, prior: SlowdownPrior) -> Iterator[Guesses]:
+def _each(runs: AlignedRuns, prior: SlowdownPrior) -> Iterator[MixturePosterior]:
     seen = runs.natures[: len(runs.solo)]
     if runs.whole:
         yield from _guessed(runs, runs.rest, runs.natures, prior)
@@ -257,7 +257,9 @@ def _each(runs: AlignedRuns, prior: SlowdownPrior) -> Iterator[Guesses]:
             yield guess.weighed(1 - anew, mixed)
 
 
-def _guessed(runs: AlignedRuns, rest: Floats, known: Floats, prior: SlowdownPrior) -> Iterator[Guesses]:
+def _guessed(
+    runs: AlignedRuns, rest: Floats, known: Floats, prior: SlowdownPrior
+) -> Iterator[MixturePosterior]:
     """Yield what is believed where the rest lasts so long, and the first blocks have these natures."""
     seen = len(runs.solo)
     apart = ((known[:, None] - known) ** 2).mean(axis=2)
@@ -287,7 +289,7 @@ def _near(solo: Floats, rest: Floats, length: float) -> Floats:
     return np.asarray(np.exp(-np.abs(middles[:, None] - middles) / (length * lasts.sum())))
 
 
-def _scaled(runs: AlignedRuns, rest: Floats, own: Floats, prior: SlowdownPrior) -> Guesses:
+def _scaled(runs: AlignedRuns, rest: Floats, own: Floats, prior: SlowdownPrior) -> MixturePosterior:
     """Return what is believed for each scale, where blocks have so much of their own in common."""
     seen, scales = len(runs.solo), np.array(prior.scales)
     ratios = np.log(runs.corun / runs.solo)
@@ -301,13 +303,13 @@ def _scaled(runs: AlignedRuns, rest: Floats, own: Floats, prior: SlowdownPrior) 
     weights -= np.arange(len(scales)) * np.log(prior.shrinkage)
     if not len(rest):
         impact = np.log(runs.corun.sum() / runs.seen)
-        return Guesses(weights, np.full(len(scales), impact), np.zeros(len(scales)))
+        return MixturePosterior(weights, np.full(len(scales), impact), np.zeros(len(scales)))
     across = kernel[seen:, :seen] @ vectors
     squared = scales[:, None] ** 2
     expected = means[:, None] + squared * (turned / variances) @ across.T
     explained = squared[..., None] * ((across / variances[:, None, :]) @ across.T)
     left = squared[..., None] * (kernel[seen:, seen:] - explained)
-    return Guesses(weights, *_summed(runs, rest, expected, left))
+    return MixturePosterior(weights, *_summed(runs, rest, expected, left))
 
 
 def _summed(runs: AlignedRuns, rest: Floats, expected: Floats, left: Floats) -> tuple[Floats, Floats]:
@@ -381,7 +383,7 @@ class ImpactBelief:
 
 def believed(runs: AlignedRuns, prior: SlowdownPrior = PRIOR) -> ImpactBelief:
     """Return what is believed of the impact of the whole run."""
-    found = Guesses.joined(_each(runs, prior))
+    found = MixturePosterior.joined(_each(runs, prior))
     weights = np.exp(found.weights - found.weights.max())
     return ImpactBelief(weights / weights.sum(), found.means, np.sqrt(found.variances + REPEATS**2))
 

@@ -18,7 +18,7 @@ from training.corun.estimators.fitting import accuracy, ranked
 from training.corun.splits import main_design
 from training.corun.stored import ImpactCard, TrainedImpact, TrainedOnline
 from training.evaluation.figures import predicted_measured
-from training.evaluation.paired_bootstrap import Unseen, by_entry
+from training.evaluation.paired_bootstrap import OutOfFoldPredictions, by_entry
 from training.registry.contest import OOF, Candidate, Compare, Kept, Means, by_errors, promoted
 from training.registry.runs import TrackedRun, headline, scores_by_name, trials_of
 from training.supply import UnseenSupply
@@ -115,7 +115,7 @@ STATIC, ONLINE = "co-runs from solo runs", "co-runs from first samples"
 _OOF, _ONLINE = (Places("corun").evaluated / name for name in (OOF, "online.parquet"))
 
 
-def _read(root: Path, metrics: Mapping[str, Any]) -> list[Unseen]:
+def _read(root: Path, metrics: Mapping[str, Any]) -> list[OutOfFoldPredictions]:
     tolerance, oof = metrics["tolerance"], pd.read_parquet(root / _OOF)
     design = main_design(tuple(metrics["splits"]))
     rows = _named(oof[(oof["design"] == design) & oof["predicted"].notna()])
@@ -136,11 +136,11 @@ def _named(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(case=cases, group=pair)
 
 
-def _kept(directory: Path, run: str, root: Path) -> Unseen:
+def _kept(directory: Path, run: str, root: Path) -> OutOfFoldPredictions:
     what, _, entry = run.partition(" ")
     tolerance = load(Corun, root / "params.yaml").section.evaluate.tolerance
     rows = _named(pd.read_parquet(directory / OOF).assign(model=entry))
-    return Unseen({"static": STATIC}.get(what, ONLINE), entry, rows, tolerance)
+    return OutOfFoldPredictions({"static": STATIC}.get(what, ONLINE), entry, rows, tolerance)
 
 
 def unseen() -> UnseenSupply:

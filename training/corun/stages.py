@@ -41,8 +41,8 @@ from training.estimators.catalogue import suggested
 from training.evaluation.figures import of_predictions
 from training.evaluation.metrics import DIGITS
 from training.evaluation.search import (
-    Found,
     Search,
+    SearchOutcome,
     TrialRow,
     Tuned,
     drawn,
@@ -75,7 +75,7 @@ class ImpactTask:
     how: TuneImpact
 
 
-def search(task: ImpactTask) -> Found[Tuned]:
+def search(task: ImpactTask) -> SearchOutcome[Tuned]:
     """Run the search of `task`; the same task gives the same outcome."""
     part, name = task.part.name, task.recipe.model
     model, rows = CATALOGUE[name], _sampled(task)
@@ -99,7 +99,7 @@ def search(task: ImpactTask) -> Found[Tuned]:
         )
         for one, params in zip(study.trials, tried, strict=True)
     ]
-    return Found(part, name, Tuned(tried[study.best_trial.number], float(study.best_value)), trials)
+    return SearchOutcome(part, name, Tuned(tried[study.best_trial.number], float(study.best_value)), trials)
 
 
 def _sampled(task: ImpactTask) -> pd.DataFrame:

@@ -49,7 +49,7 @@ SPECS = {
 
 
 @dataclass(frozen=True)
-class Strangeness:
+class OutOfDistributionScore:
     """How many ordinary rows are called strange."""
 
     level: FiniteFloat  # the share that was aimed at, at most
@@ -225,14 +225,14 @@ def folds(groups: NDArray[np.str_]) -> list[NDArray[np.bool_]]:
     return [place % FOLDS == fold for fold in range(FOLDS)]
 
 
-def warned(rows: Floats, groups: NDArray[np.str_], level: float = LEVEL) -> Strangeness:
+def warned(rows: Floats, groups: NDArray[np.str_], level: float = LEVEL) -> OutOfDistributionScore:
     """Measure which share of held-out rows is called strange by what the other groups say."""
     found = [
         Familiar.of(rows[~own], groups[~own], level).strange(rows[own])
         for own in folds(groups)
         if own.any() and (~own).sum() > 1
     ]
-    return Strangeness(level, float(np.concatenate(found).mean()) if found else 0.0)
+    return OutOfDistributionScore(level, float(np.concatenate(found).mean()) if found else 0.0)
 
 
 def _limit(held_out: Floats, level: float) -> float:

@@ -110,7 +110,7 @@ _KNOWN = (*_SHARED, "fold", "verdict", "probability", "threshold", "predicted")
 
 
 @dataclass(frozen=True)
-class Unseen:
+class OutOfFoldPredictions:
     """What one entry said of cases that it had not seen.
 
     Attributes
@@ -134,10 +134,10 @@ class Unseen:
 
 def by_entry(
     what: str, rows: pd.DataFrame, champion: str, tolerance: float | None = None, column: str = "entry"
-) -> list[Unseen]:
+) -> list[OutOfFoldPredictions]:
     """Divide rows by the entry that a column names; the champion comes first, then the others by name."""
     names = sorted(rows[column].unique(), key=lambda name: (name != champion, name))
-    return [Unseen(what, str(name), rows[rows[column] == name], tolerance) for name in names]
+    return [OutOfFoldPredictions(what, str(name), rows[rows[column] == name], tolerance) for name in names]
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ class Paired:
         return not self.flips and all(one.found == "the same" for one in self.scores)
 
 
-def paired(before: Unseen, after: Unseen, how: Drawing) -> Paired:
+def paired(before: OutOfFoldPredictions, after: OutOfFoldPredictions, how: Drawing) -> Paired:
     """Compare two entries on the cases that both have."""
     numbers = after.tolerance is not None
     told = "measured" if numbers else "status"

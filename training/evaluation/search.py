@@ -163,7 +163,7 @@ class TrialRow:
 
 
 @dataclass(frozen=True)
-class Found(Generic[T]):
+class SearchOutcome(Generic[T]):
     """The outcome of the search for a model in a part."""
 
     part: str
@@ -175,7 +175,7 @@ class Found(Generic[T]):
     held: NDArray[np.float64] | None = field(default=None, compare=False)
 
 
-def write_found(directory: Path, found: Sequence[Found[Any]]) -> None:
+def write_found(directory: Path, found: Sequence[SearchOutcome[Any]]) -> None:
     """Write tuned.json and trials.parquet to `directory`."""
     tuned: dict[str, dict[str, object]] = {}
     for one in found:

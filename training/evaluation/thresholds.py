@@ -49,7 +49,7 @@ class Promised:
 
 
 @dataclass(frozen=True)
-class Promise:
+class RiskGuarantee:
     """What can be promised of a model: cuts by the share that may be wrong."""
 
     confidence: FiniteFloat  # with which a promise holds
@@ -190,7 +190,7 @@ CHEAPEST = 0.05
 
 
 @dataclass(frozen=True)
-class Cuts:
+class DecisionThresholds:
     """``pass`` below `low`, ``fail`` from `high` on, ``unsure`` between."""
 
     low: FiniteFloat
@@ -210,13 +210,13 @@ class VerdictCosts:
     false_alarm: FiniteFloat
     look: FiniteFloat
 
-    def cuts(self) -> Cuts:
+    def cuts(self) -> DecisionThresholds:
         """Return between which calibrated probabilities a look costs least (Chow 1970)."""
         low, high = self.look / self.miss, 1 - self.look / self.false_alarm
         if low < high:
-            return Cuts(low, high)
+            return DecisionThresholds(low, high)
         equal = self.false_alarm / (self.miss + self.false_alarm)
-        return Cuts(equal, equal)
+        return DecisionThresholds(equal, equal)
 
 
 @dataclass(frozen=True)
@@ -264,7 +264,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Wish:
+class DecisionPolicy:
     """Where ``unsure`` and ``fail`` are to begin."""
 
     #: missed, false_alarms: the share of the fails that may be missed, and of the passes that may raise an
@@ -281,7 +281,9 @@ class Wish:
         return self.missed is not None
 
 
-def cuts_for(promise: Promise | None, threshold: float, wish: Wish, usual: Usual | None = None) -> Cuts:
+def cuts_for(
+    promise: RiskGuarantee | None, threshold: float, wish: DecisionPolicy, usual: Usual | None = None
+) -> DecisionThresholds:
     """Return the cuts that `wish` asks for.
 
     What cannot be promised is kept by calling nothing ``pass``, or nothing ``fail``. Where both promises
@@ -314,12 +316,12 @@ def cuts_for(promise: Promise | None, threshold: float, wish: Wish, usual: Usual
     if wish.missed is not None:
         low = _level(promise, "missed", wish.missed).cut or 0.0
     if low <= high:
-        return Cuts(low, high)
+        return DecisionThresholds(low, high)
     single = min(max(threshold, high), low)
-    return Cuts(single, single)
+    return DecisionThresholds(single, single)
 
 
-def looking(threshold: float, usual: Usual, share: float, limits: Limits) -> Cuts:
+def looking(threshold: float, usual: Usual, share: float, limits: Limits) -> DecisionThresholds:
     """Return the cuts that send at most that share of the cases to a person, those most worth a look.
 
     At the threshold a miss and a false alarm are equally dear, so it says what a miss costs in false alarms.
@@ -331,10 +333,10 @@ def looking(threshold: float, usual: Usual, share: float, limits: Limits) -> Cut
     saved = np.where(usual.told < high, usual.told / odds, 0.0 if fixed else 1 - usual.told)
     price = max(limits.cheapest, usual.price(saved, share, limits.confidence))
     low = min(price * odds, high if high <= 1 else threshold)
-    return Cuts(low, high if fixed else max(threshold, 1 - price))
+    return DecisionThresholds(low, high if fixed else max(threshold, 1 - price))
 
 
-def _level(promise: Promise | None, name: Kind, share: float) -> Promised:
+def _level(promise: RiskGuarantee | None, name: Kind, share: float) -> Promised:
     if promise is None:
         raise InputError("the model was trained without a promise; train it again", place=name)
     levels: tuple[Promised, ...] = getattr(promise, name)
@@ -428,7 +430,9 @@ def discounted(told: Floats, below: NDArray[np.bool_], beneath: float) -> Floats
     return np.where(below, beneath * told, told)
 
 
-def verdicts(cuts: Cuts, told: Floats, below: NDArray[np.bool_], *, beneath: bool) -> NDArray[np.str_]:
+def verdicts(
+    cuts: DecisionThresholds, told: Floats, below: NDArray[np.bool_], *, beneath: bool
+) -> NDArray[np.str_]:
     """Return the verdicts; nothing fails below the floor.
 
     Parameters

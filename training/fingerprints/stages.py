@@ -21,7 +21,7 @@ from data.tables.documents import written
 from data.tables.files import digest_of, write_json, write_tables
 from features.fingerprints.matrix import PLACES, FingerprintTable, Measured
 from training.evaluation.figures import of_predictions, predicted_measured
-from training.evaluation.paired_bootstrap import Unseen, by_entry
+from training.evaluation.paired_bootstrap import OutOfFoldPredictions, by_entry
 from training.fingerprints.differences import claims
 from training.fingerprints.importance import FOLDS, seed_shares
 from training.fingerprints.prediction import (
@@ -40,13 +40,13 @@ WHAT = "forecasts"
 _OOF = Places("fingerprints").evaluated / "oof.parquet"
 
 
-def _read_unseen(root: Path, metrics: Mapping[str, Any]) -> list[Unseen]:
+def _read_unseen(root: Path, metrics: Mapping[str, Any]) -> list[OutOfFoldPredictions]:
     oof = pd.read_parquet(root / _OOF).rename(columns={"value": "measured"})
     rows = oof.assign(case=oof["application"] + " on " + oof["machine"], group=oof["cpu_model"])
     return by_entry(WHAT, rows, metrics["champion"], metrics["tolerance"])
 
 
-def _no_registered(directory: Path, *_: object) -> Unseen:
+def _no_registered(directory: Path, *_: object) -> OutOfFoldPredictions:
     raise InputError("a forecast is learned when it is asked for; none is registered", file=directory)
 
 

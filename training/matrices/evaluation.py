@@ -16,7 +16,16 @@ from training.evaluation.metrics import summary
 from training.matrices.engine.grouping import Grouping
 from training.matrices.engine.judges import Alarms
 from training.matrices.engine.stored import EngineRecipe
-from training.matrices.fitting import EngineFit, FoldPart, Held, MatrixExamples, Mistakes, row, spread, total
+from training.matrices.fitting import (
+    CellAnswers,
+    EngineFit,
+    FoldPart,
+    MatrixExamples,
+    Mistakes,
+    row,
+    spread,
+    total,
+)
 from training.matrices.judging import judge
 from training.matrices.promote import ranked
 from training.matrices.schemes import FOLLOWED, GROUPED, RAW, AblationStep, Cell, TableRow, words
@@ -220,7 +229,7 @@ DIMENSIONS = (5, 10, 25, 50, 100)
 
 
 def drawn(
-    parts: list[FoldPart], seed: int, fit_all: Callable[[list[EngineFit], str], list[Held]]
+    parts: list[FoldPart], seed: int, fit_all: Callable[[list[EngineFit], str], list[CellAnswers]]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return curves.parquet and times.parquet (figure 7); nothing is tuned but what a figure varies."""
     runs = parts[0].train.runs
@@ -250,7 +259,7 @@ def _settings(ratio: float, columns: int) -> Iterator[tuple[int, float, Cell, di
 
 
 def _curves(
-    points: list[tuple[int, float, EngineFit]], found: list[Held]
+    points: list[tuple[int, float, EngineFit]], found: list[CellAnswers]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     rows = pd.DataFrame(
         {
@@ -277,7 +286,7 @@ def _curves(
 
 T = TypeVar("T", TableRow, AblationStep)
 #: Fits many, as `data.parallel.side_by_side` does.
-Fitting = Callable[[list[EngineFit], str], list[Held]]
+Fitting = Callable[[list[EngineFit], str], list[CellAnswers]]
 
 
 @dataclass
@@ -295,7 +304,7 @@ class Evaluation:
     seed: int
     fit_all: Fitting
     alarms: Alarms | None = None
-    found: dict[Cell, list[Held]] = field(default_factory=dict)
+    found: dict[Cell, list[CellAnswers]] = field(default_factory=dict)
 
     def add(self, cells: Iterable[Cell], title: str) -> None:
         """Fit what of `cells` is not fitted yet, in every fold."""

@@ -20,7 +20,7 @@ from data.parallel import Compute, side_by_side
 from data.tables.files import digest_of
 from training.matrices.engine.engine import Engine
 from training.matrices.engine.judges import Alarms, Cases
-from training.matrices.engine.shape import NONE, Apart, Caused, Prepared, asked, causes
+from training.matrices.engine.shape import NONE, CaseSplit, Caused, Prepared, asked, causes
 from training.matrices.schemes import Cell, Printed
 
 Flags = NDArray[np.bool_]
@@ -173,7 +173,7 @@ class Mistakes:
 
 
 @dataclass(frozen=True)
-class Held:
+class CellAnswers:
     """A cell's answers for one fold.
 
     `pairs` has ``pair_id, group_used, probability, threshold, judged`` (bool); `vectors` counts all vectors,
@@ -187,7 +187,7 @@ class Held:
     seconds: float
 
 
-def row(found: Sequence[Held], abnormal: pd.Series, printed: Printed | None) -> dict[str, Any]:
+def row(found: Sequence[CellAnswers], abnormal: pd.Series, printed: Printed | None) -> dict[str, Any]:
     """Return the columns of tables.parquet from ``folds`` on; `printed` is the seed's row."""
     vectors, targets = [held.vectors for held in found], [held.targets for held in found]
     pairs = [
@@ -261,7 +261,7 @@ def parts_of_causes(examples: MatrixExamples, number: int, seed: int) -> list[Fo
     return [_of_causes(examples, fold, one, truth) for fold, one in enumerate(found)]
 
 
-def _of_causes(examples: MatrixExamples, fold: int, apart: Apart, truth: pd.Series) -> FoldPart:
+def _of_causes(examples: MatrixExamples, fold: int, apart: CaseSplit, truth: pd.Series) -> FoldPart:
     pairs, runs = examples.pairs, examples.tables.runs
     test = examples.testing(pd.Index(pairs["pair_id"][apart.asked]))
     learned = runs["pair_id"].isin(pairs["pair_id"][apart.learned])
@@ -298,7 +298,7 @@ class EngineFit:
         return id(self.part), scheme, self.cell.model, self.trials, self.seed, fixed, self.alarms
 
 
-def all_held(fits: Sequence[EngineFit], compute: Compute, title: str) -> list[Held]:
+def all_held(fits: Sequence[EngineFit], compute: Compute, title: str) -> list[CellAnswers]:
     """Fit all side by side, what has the same answer once; those that learn from the same rows share them."""
     which = [fit.same for fit in fits]
     distinct = dict(zip(which, fits, strict=True))
@@ -306,7 +306,7 @@ def all_held(fits: Sequence[EngineFit], compute: Compute, title: str) -> list[He
     return [found[one] for one in which]
 
 
-def _each_held(fits: Sequence[EngineFit], compute: Compute, title: str) -> list[Held]:
+def _each_held(fits: Sequence[EngineFit], compute: Compute, title: str) -> list[CellAnswers]:
     alike: dict[Hashable, list[int]] = {}
     for number, fit in enumerate(fits):
         alike.setdefault((id(fit.part), fit.engine.shape), []).append(number)
@@ -316,7 +316,7 @@ def _each_held(fits: Sequence[EngineFit], compute: Compute, title: str) -> list[
     return [by_number[number] for number in range(len(fits))]
 
 
-def _batch_held(fits: Sequence[EngineFit]) -> list[Held]:
+def _batch_held(fits: Sequence[EngineFit]) -> list[CellAnswers]:
     from sklearn import config_context
 
     part = fits[0].part
@@ -331,7 +331,7 @@ def _batch_held(fits: Sequence[EngineFit]) -> list[Held]:
         return found
 
 
-def _fold_held(fit: EngineFit, prepared: Prepared, unseen: Cases) -> Held:
+def _fold_held(fit: EngineFit, prepared: Prepared, unseen: Cases) -> CellAnswers:
     """Fit, and count what is said of the rest."""
     part, begun = fit.part, time.perf_counter()
     engine = fit.engine.learned(prepared)
@@ -343,4 +343,4 @@ def _fold_held(fit: EngineFit, prepared: Prepared, unseen: Cases) -> Held:
     )
     judged, target = vectors["abnormal"].to_numpy(np.bool_), (vectors["side"] == SIDES[1]).to_numpy(bool)
     of_targets = Mistakes.of(truth[target], judged[target])
-    return Held(part.fold, told, Mistakes.of(truth, judged), of_targets, seconds)
+    return CellAnswers(part.fold, told, Mistakes.of(truth, judged), of_targets, seconds)

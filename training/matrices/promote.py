@@ -16,7 +16,7 @@ from data.paths import Places
 from data.tables.documents import written
 from training.evaluation.figures import show, verdict_figures
 from training.evaluation.metrics import RANKED, as_dict, scores_of
-from training.evaluation.paired_bootstrap import Unseen, by_entry
+from training.evaluation.paired_bootstrap import OutOfFoldPredictions, by_entry
 from training.matrices.engine.stored import EngineCard, TrainedEngine
 from training.registry.contest import OOF, Candidate, Kept, Means, by_verdicts, promoted
 from training.registry.runs import TrackedRun, headline, scores_by_name
@@ -105,7 +105,7 @@ _NAMES = {"pair_id": "case"}
 _OOF = Places("matrices").evaluated / OOF
 
 
-def _read(root: Path, metrics: Mapping[str, Any]) -> list[Unseen]:
+def _read(root: Path, metrics: Mapping[str, Any]) -> list[OutOfFoldPredictions]:
     oof = pd.read_parquet(root / _OOF)
     rows = oof[oof["split"] == SPLIT].drop(columns="group")
     size = rows["cause_size"].map("{:.0%}".format, na_action="ignore").fillna("")
@@ -114,8 +114,8 @@ def _read(root: Path, metrics: Mapping[str, Any]) -> list[Unseen]:
     return by_entry(WHAT, rows, metrics["champion"])
 
 
-def _kept(directory: Path, run: str, _: Path) -> Unseen:
-    return Unseen(WHAT, run, pd.read_parquet(directory / OOF).rename(columns=_NAMES))
+def _kept(directory: Path, run: str, _: Path) -> OutOfFoldPredictions:
+    return OutOfFoldPredictions(WHAT, run, pd.read_parquet(directory / OOF).rename(columns=_NAMES))
 
 
 def unseen() -> UnseenSupply:

@@ -81,8 +81,8 @@ from training.matrices.evaluation import (
     validity_summary,
 )
 from training.matrices.fitting import (
+    CellAnswers,
     EngineFit,
-    Held,
     MatrixExamples,
     all_held,
     dealt,
@@ -172,7 +172,7 @@ def evaluated(
 def _evaluation(examples: MatrixExamples, fold_of: pd.Series, knobs: Params[Matrices]) -> Evaluation:
     how, seed = knobs.section.evaluate, knobs.seed
 
-    def fit_all(fits: list[EngineFit], title: str) -> list[Held]:
+    def fit_all(fits: list[EngineFit], title: str) -> list[CellAnswers]:
         return all_held(fits, knobs.compute, f"{title} of matrices")
 
     alarms = _alarms(knobs.section)

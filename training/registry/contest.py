@@ -36,9 +36,9 @@ from training.registry.champions import (
     files_digest,
     version_of,
 )
+from training.registry.promotion_history import register, settled, why, why_not
 from training.registry.runs import Logbook, TrackedRun
 from training.registry.stored import TRUSTED_TYPES
-from training.registry.succession import register, settled, why, why_not
 
 #: What reading a model raises that is damaged, gone, or not of this code.
 UNREADABLE = (*FOREIGN, InputError, OSError)

@@ -16,7 +16,7 @@ from data.families import FAMILIES
 from data.paths import Places
 from data.tables.documents import written
 from data.tables.files import yaml_content
-from training.evaluation.paired_bootstrap import Drawing, Paired, Unseen, paired
+from training.evaluation.paired_bootstrap import Drawing, OutOfFoldPredictions, Paired, paired
 from training.registry.champions import Version, client, registered
 from training.registry.origins import commit_of
 from training.supply import UnseenSupply, supply
@@ -38,7 +38,7 @@ class FamilyState:
 
     data: Mapping[str, Any]
     champions: Mapping[str, str]
-    unseen: Sequence[Unseen]
+    unseen: Sequence[OutOfFoldPredictions]
     figures: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -194,7 +194,7 @@ def _read(name: str, commit: str, root: Path, lacking: Sequence[str]) -> Project
     return ProjectState(name, commit, params_of(root / PARAMS), families, root, tuple(notes))
 
 
-def _champions(metrics: Mapping[str, Any], unseen: Sequence[Unseen]) -> dict[str, str]:
+def _champions(metrics: Mapping[str, Any], unseen: Sequence[OutOfFoldPredictions]) -> dict[str, str]:
     """Return by what is judged who is best: the champion of metrics.json, and else the first."""
     first: dict[str, str] = {}
     for one in unseen:
@@ -243,7 +243,7 @@ def _of_version(name: str, project: Path, root: Path) -> ProjectState:
     return ProjectState(name, commit, params_of(root / PARAMS), {family: state}, root, tuple(notes), chosen)
 
 
-def _kept(family: str, version: Version, run: str, project: Path) -> Unseen:
+def _kept(family: str, version: Version, run: str, project: Path) -> OutOfFoldPredictions:
     if not version.present:
         raise InputError("its files are gone", file=version.directory, place=f'"{version.uri}"')
     supplied = _supplied().get(family)

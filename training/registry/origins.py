@@ -23,7 +23,7 @@ from training.registry.champions import (
     project_root,
     registered,
 )
-from training.registry.succession import Reign
+from training.registry.promotion_history import ChampionRecord
 
 #: What the pipeline itself writes into the tree; all else that differs makes it dirty.
 _WRITTEN = (":!dvc.lock", ":!reports")
@@ -158,7 +158,7 @@ class Origin:
     standing: str
     reason: str
     judged_against: str
-    reign: Reign | None
+    reign: ChampionRecord | None
     run: str
     data: SourceData
     code: SourceCode
@@ -185,7 +185,7 @@ def origin(name: str, version: str) -> Origin:
         next((one for one in (CHAMPION, CHALLENGER) if one in known.aliases), found.tags.get(STANDING, "")),
         found.tags.get("reason", ""),
         found.tags.get("judged_against", ""),
-        Reign.of(found),
+        ChampionRecord.of(found),
         "" if run is None else run.info.run_id,
         data,
         _code(tags, data),

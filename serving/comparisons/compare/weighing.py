@@ -14,7 +14,7 @@ from data.comparisons.tables import ComparisonTables
 from features.comparisons.between_run_variation import Known, MachineOffsets, machine_offsets
 from features.comparisons.lasting_changes import SMALLEST, WANTED
 from features.comparisons.summaries import spread
-from features.comparisons.vectors import Asked
+from features.comparisons.vectors import PreparedComparisons
 from serving.comparisons.explain.features import percent
 from serving.comparisons.judge import Judgement, Move, Verdict, judge, moves
 from serving.comparisons.model import Judge
@@ -74,7 +74,7 @@ def weigh(tables: ComparisonTables, served: Judge, assumed: float, notes: tuple[
     `notes`: what had to be assumed to read them.
     """
     judgement = judge(tables, served, notes=notes)
-    asked = Asked.of(Sides.of(tables), served.model.card.run_spread)
+    asked = PreparedComparisons.of(Sides.of(tables), served.model.card.run_spread)
     found = machine_offsets(asked.sides, tables.comparisons["machine"].tolist(), assumed)
     remarks = dict(_doubts(judgement.answers, asked, found)) if assumed else {}
     answers = judgement.answers.copy()
@@ -105,7 +105,9 @@ def _with_doubts(judgement: Judgement, doubts: dict[int, str]) -> Iterator[Verdi
         yield verdict._replace(verdict="unsure", remarks=(remark, *verdict.remarks))
 
 
-def _doubts(answers: NDArray[np.str_], asked: Asked, found: MachineOffsets) -> Iterator[tuple[int, str]]:
+def _doubts(
+    answers: NDArray[np.str_], asked: PreparedComparisons, found: MachineOffsets
+) -> Iterator[tuple[int, str]]:
     """Yield the rows that are unsure, though the model is not, and why."""
     owner, n = asked.sides.comparison, asked.sides.n_comparisons
     beyond = _any(found.own < 0, owner, n)
@@ -156,7 +158,11 @@ def _of_whole(found: MachineOffsets, tables: ComparisonTables) -> Iterator[str]:
 
 
 def _faster(
-    tables: ComparisonTables, served: Judge, asked: Asked, found: MachineOffsets, passed: NDArray[np.bool_]
+    tables: ComparisonTables,
+    served: Judge,
+    asked: PreparedComparisons,
+    found: MachineOffsets,
+    passed: NDArray[np.bool_],
 ) -> dict[int, Move]:
     """Find what got better by as much as a regression is worse: judge it the other way round."""
     owner, n = asked.sides.comparison, asked.sides.n_comparisons

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from data.comparisons.sides import Floats, Ints, Samples, Sides
 from features.comparisons.summaries import flat
-from features.comparisons.vectors import Asked
+from features.comparisons.vectors import PreparedComparisons
 
 #: Answers to scaled comparisons.
 Decide = Callable[[Sides], NDArray[np.str_]]
@@ -26,7 +26,7 @@ _AHEAD = (64, 16, 4)
 _OTHER = {"fail": "pass", "pass": "fail", "unsure": "fail"}
 
 
-def flips(asked: Asked, rows: Ints, answers: NDArray[np.str_], decide: Decide) -> Floats:
+def flips(asked: PreparedComparisons, rows: Ints, answers: NDArray[np.str_], decide: Decide) -> Floats:
     """Find the smallest change that gives comparisons the other verdict: the target's samples are scaled.
 
     `rows`: shape (n,), which comparisons; all can be judged.
@@ -44,7 +44,7 @@ def flips(asked: Asked, rows: Ints, answers: NDArray[np.str_], decide: Decide) -
     return found
 
 
-def _found(asked: Asked, rows: Ints, decide: Decide, goal: str) -> Floats:
+def _found(asked: PreparedComparisons, rows: Ints, decide: Decide, goal: str) -> Floats:
     """Look among the changes that are worse than what was measured (for ``fail``) or better."""
     now, way = asked.change[asked.worst[rows]], -1 if goal == "fail" else 1
     nearest = np.searchsorted(TRIED, now, "left") - 1 if way < 0 else np.searchsorted(TRIED, now, "right")

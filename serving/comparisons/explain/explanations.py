@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from features.comparisons.vectors import Asked
+from features.comparisons.vectors import PreparedComparisons
 from serving.comparisons.explain.counterfactuals import Decide, flips
 from serving.comparisons.explain.features import FACTS, Fact, described, lacking, meaning, percent, shown
 from serving.comparisons.explain.sentences import (
@@ -36,7 +36,7 @@ _COMPARED = {
 _SIMILAR, _OF_LARGER = 0.02, 0.5
 
 
-class Precedent(NamedTuple):
+class NearestExample(NamedTuple):
     """A labelled comparison that is like the one that was judged."""
 
     comparison_id: str
@@ -116,7 +116,7 @@ class Unlike(NamedTuple):
 class Explanations:
     """What verdicts rest on."""
 
-    asked: Asked
+    asked: PreparedComparisons
     units: Callable[[], Sequence[str]]  # returns the unit of every comparison
     answers: NDArray[np.str_]  # shape (n_comparisons,)
     #: shape (n_comparisons,), the row of `columns` that is a comparison's; -1 where the model was not asked
@@ -163,7 +163,7 @@ class Explanations:
             return ""
         return flip_told(change, self.answers[row] == "fail", self._direction(row))
 
-    def examples(self, row: int) -> tuple[Precedent, ...]:
+    def examples(self, row: int) -> tuple[NearestExample, ...]:
         """Return the nearest comparison of each label, that of the same verdict first."""
         found = self._found(row, Explanations._examples_of, _BLOCK)
         if found is None or self.precedents is None:
@@ -175,7 +175,7 @@ class Explanations:
         ]
         first = int(self.answers[row] == "fail")
         return tuple(
-            Precedent(
+            NearestExample(
                 *self.precedents.named[int(index[at])],
                 distance[at],
                 _near(self._compared, there[at], here, alike[at]),

@@ -16,7 +16,7 @@ from data.comparisons.pair import counted
 from data.comparisons.sides import Floats, Ints, Samples, Sides
 from data.comparisons.units import Unit, is_told
 from features.comparisons.summaries import oriented, rank_test, superiority
-from features.comparisons.vectors import Asked
+from features.comparisons.vectors import PreparedComparisons
 from serving.comparisons.explain.features import Fact, percent
 
 #: The interquartile range of a normal distribution in standard deviations.
@@ -94,7 +94,7 @@ class Facts(NamedTuple):
     later: Later = Later()
 
     @classmethod
-    def of(cls, asked: Asked, row: int) -> Self:
+    def of(cls, asked: PreparedComparisons, row: int) -> Self:
         """Measure one comparison that can be judged."""
         return cls.told(asked.sides, measured(asked, np.array([row]))[0])
 
@@ -113,7 +113,7 @@ Measured = tuple[Any, ...]
 _NOTHING = Past(0, nan, 0, 0, 0, nan, 0)
 
 
-def measured(asked: Asked, rows: Ints) -> list[Measured]:
+def measured(asked: PreparedComparisons, rows: Ints) -> list[Measured]:
     """Measure comparisons that can be judged, shape (n,): which ones."""
     sides, at = asked.sides.normalized, asked.worst[rows]
     sign, change = sides.sign[at], asked.change[at]

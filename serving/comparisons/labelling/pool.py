@@ -21,7 +21,7 @@ from serving.comparisons.judge import Judgement, judged
 from serving.comparisons.labelling.offered import Ints, Offered
 from serving.comparisons.labels.command import ToLabel
 from serving.comparisons.model import Judge
-from serving.http.models import Lazy
+from serving.http.models import HotReloadingModel
 from serving.http.schemas import RefusedError
 from serving.reports.verdict_lines import Answer
 from training.registry.champions import project_root
@@ -183,7 +183,7 @@ class LabelPool:
     `model`: what judges them.
     """
 
-    def __init__(self, source: Path | None, model: Lazy | None = None) -> None:
+    def __init__(self, source: Path | None, model: HotReloadingModel | None = None) -> None:
         self.source, self._model = source, model
         self._offered = Background[Offered]("reading the comparisons")
         self._verdicts = Background[Sequence[Answer]]("judging the comparisons")

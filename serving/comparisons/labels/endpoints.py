@@ -266,12 +266,12 @@ def install(app: FastAPI) -> None:
     app.state.troubles.append(lambda: AWAY if app.state.labels and app.state.labels.away else None)
     app.add_exception_handler(AwayError, _away)
     kind = SignedLabelRequest if app.state.settings.tokens is None else LabelRequest
-    desk = LabelDesk(app, kind, options.get("label_rate") or RATE)
+    batcher = LabelDesk(app, kind, options.get("label_rate") or RATE)
     one = f"{PATH}/{{comparison_id:path}}"
     for path, method, endpoint, answer, refusals, described in (
-        (one, "PUT", desk.put, LabelAnswer, (400, 403, 404, 409, 413, 415, 422, 429, 503), _put(kind)),
-        (one, "GET", desk.history, LabelHistory, (404, 503), {"parameters": [_ID]}),
-        (PATH, "GET", desk.current, CurrentLabels, (503,), {}),
+        (one, "PUT", batcher.put, LabelAnswer, (400, 403, 404, 409, 413, 415, 422, 429, 503), _put(kind)),
+        (one, "GET", batcher.history, LabelHistory, (404, 503), {"parameters": [_ID]}),
+        (PATH, "GET", batcher.current, CurrentLabels, (503,), {}),
     ):
         app.router.add_api_route(
             path,

@@ -15,7 +15,7 @@ from data.comparisons import validity
 from data.comparisons.sides import Floats, Ints, NamedSides, Samples, Sides, five_numbers
 from data.comparisons.timelines.selection import MeasuredOperation, MeasuredVersions
 from features.comparisons.lasting_changes import Shift
-from features.comparisons.vectors import Asked
+from features.comparisons.vectors import PreparedComparisons
 from training.evaluation.thresholds import below_floor
 
 if TYPE_CHECKING:
@@ -319,7 +319,7 @@ def _above_floor(given: VersionSides, asks: Sequence[Ask], served: Judge) -> lis
     if card.wish.beneath:
         return list(range(len(asks)))
     sides = given.sides(asks)
-    below = below_floor(Asked.of(sides, card.run_spread).worst_change, card.floor)
+    below = below_floor(PreparedComparisons.of(sides, card.run_spread).worst_change, card.floor)
     return np.flatnonzero(~below | (validity.reasons(sides) != "")).tolist()
 
 

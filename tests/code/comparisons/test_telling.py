@@ -17,7 +17,7 @@ from data.comparisons.params import FeatureSet
 from data.comparisons.posted import named_sides
 from data.comparisons.request import read_request
 from data.errors import InputError
-from features.comparisons.vectors import Asked, columns, described, vectors
+from features.comparisons.vectors import PreparedComparisons, columns, described, vectors
 from serving.comparisons import render
 from serving.comparisons.explain.counterfactuals import TRIED
 from serving.comparisons.explain.features import described as said
@@ -108,12 +108,12 @@ def test_any_value_of_any_feature_can_be_written(features, value):
 def test_what_came_later_is_told_where_the_model_leans_on_it():
     one = comparison([100, 101, 102], [110, 111, 112], STEADY)
     one["configurations"][0]["later"] = [[108.0, 109.0], [0.0], [111.0]]
-    asked = Asked.of(posted(one).sides)
+    asked = PreparedComparisons.of(posted(one).sides)
     told = partial(sentences, Facts.of(asked, 0), direction("ms", -1), "fail", prior=None)
     after = "the median of what came after the target is 8.7 % slower (2 builds)"
     assert told([("later", 1.0)])[2:] == (after,)
     assert told([("levels", 1.0), ("later", -1.0)])[3:] == (after,)
-    bare = Facts.of(Asked.of(posted(comparison([1, 1], [2, 2])).sides), 0)
+    bare = Facts.of(PreparedComparisons.of(posted(comparison([1, 1], [2, 2])).sides), 0)
     assert len(sentences(bare, direction("ms", -1), "fail", [("later", 1.0)], None)) == 1
 
 

@@ -22,9 +22,9 @@ from serving.reports.verdict_lines import as_junit, as_markdown
 from tests.code.comparisons.test_judging import asked, rows, served  # noqa: F401 - a fixture
 from training.comparisons.stored import Card
 from training.estimators.answering import CalibrationMap
-from training.evaluation.thresholds import Cuts, Promise, Promised, Wish
+from training.evaluation.thresholds import DecisionPolicy, DecisionThresholds, Promised, RiskGuarantee
 
-PROMISE = Promise(
+PROMISE = RiskGuarantee(
     0.9,
     60,
     30,
@@ -95,7 +95,9 @@ def test_below_the_floor_nothing_is_unsure_unless_misses_are_promised(promising)
 
 
 def test_below_the_floor_nothing_fails_and_what_the_promise_lets_pass_passes(promising):
-    eager = with_card(promising, floor=0.5, cuts=Cuts(0.1, 0.2), wish=Wish(missed=0.05))
+    eager = with_card(
+        promising, floor=0.5, cuts=DecisionThresholds(0.1, 0.2), wish=DecisionPolicy(missed=0.05)
+    )
     worse = verdict(of("slow", 80.0), eager)
     assert worse.probability > 0.2
     assert worse.verdict == "unsure"

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from features.comparisons.outliers import without_wild
-from features.comparisons.vectors import Asked
+from features.comparisons.vectors import PreparedComparisons
 from tests.code.comparisons.sides_by_hand import sides_of, sides_of_summaries
 
 TEN = [99.0, 99.5, 100.0, 100.5, 101.0, 99.2, 99.8, 100.3, 100.7, 100.1]
@@ -61,10 +61,12 @@ def test_versions_keep_their_samples_and_summaries_are_as_they_were():
 
 @pytest.mark.parametrize(("better", "worst"), [("higher", 1), ("lower", 0)])
 def test_the_worst_and_the_best_change_of_medians_are_known(better, worst):
-    asked = Asked.of(sides_of([[([[100.0] * 3], [[103.0] * 3]), ([[200.0] * 3], [[190.0] * 3])]], better))
+    asked = PreparedComparisons.of(
+        sides_of([[([[100.0] * 3], [[103.0] * 3]), ([[200.0] * 3], [[190.0] * 3])]], better)
+    )
     assert (asked.worst.tolist(), asked.best.tolist()) == ([worst], [1 - worst])
     assert asked.worst_change.tolist() == pytest.approx([-0.05 if better == "higher" else -0.03])
 
 
 def test_without_comparisons_nothing_is_known():
-    assert np.asarray(Asked.of(sides_of([])).worst_change).tolist() == []
+    assert np.asarray(PreparedComparisons.of(sides_of([])).worst_change).tolist() == []

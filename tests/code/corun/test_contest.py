@@ -12,11 +12,11 @@ from data.params import of_content
 from data.paths import Places
 from training.corun.promote import candidates
 from training.corun.stored import ImpactCard, TrainedImpact
-from training.evaluation.search import Found, TrialRow, Tuned, write_found
+from training.evaluation.search import SearchOutcome, TrialRow, Tuned, write_found
 from training.registry import champions
 from training.registry.champions import CHALLENGER, CHAMPION, version_of
 from training.registry.contest import promoted
-from training.registry.succession import Reign, crown, reigns
+from training.registry.promotion_history import ChampionRecord, promote_version, reigns
 
 NAME = "corun-2-static"
 PARAMS = of_content(Corun, {"seed": 1, "corun": {"promote": {"name": NAME}}}, Path("params.yaml"))
@@ -44,7 +44,7 @@ def candidate(root, error):
     ]  # fmt: skip
     pd.DataFrame(rows).to_parquet(places.evaluated / "oof.parquet")
     row = TrialRow("all", "forest", 0, "complete", 0.5, "{}")
-    write_found(places.tuned, [Found("all", "forest", Tuned({}, 0.5), [row])])
+    write_found(places.tuned, [SearchOutcome("all", "forest", Tuned({}, 0.5), [row])])
     card = ImpactCard("forest", ("x",), {}, {"pairs": 0.1}, ("m",), ("t0",), "d", 1, 0.9)
     TrainedImpact(Ridge().fit([[0.0], [1.0]], [0.0, error]), card).write(places.models / "forest")
     (found,) = candidates(PARAMS, metrics, places)
@@ -76,7 +76,7 @@ def test_a_champion_that_a_person_brought_back_stands_until_there_is_another_can
     good, better, best = (candidate(tmp_path / str(error), error) for error in (0.05, 0.03, 0.01))
     promoted(good)
     promoted(better)
-    crown(NAME, "1", Reign("1", "rollback", "calmer", "anna"), "2")
+    promote_version(NAME, "1", ChampionRecord("1", "rollback", "calmer", "anna"), "2")
     assert promoted(better) == f"{NAME} v1 (forest) stands: anna preferred v1: calmer"
     assert promoted(best).startswith(f"{NAME} v3 (forest) is champion: not worse than v1")
     assert [one.version for one in reigns(NAME)] == ["1", "2", "1", "3"]
@@ -89,7 +89,7 @@ def test_a_candidate_is_challenger_if_somebody_else_leads_meanwhile(tmp_path, st
     compare = best.means()
 
     def meanwhile(directory):
-        crown(NAME, "1", Reign("1", "rollback", "calmer", "anna"), "2")
+        promote_version(NAME, "1", ChampionRecord("1", "rollback", "calmer", "anna"), "2")
         return compare.compare(directory)
 
     told = promoted(replace(best, means=lambda: replace(compare, compare=meanwhile)))

@@ -21,8 +21,8 @@ from training.matrices.engine.engine import FULL, NAIVE
 from training.matrices.engine.stored import TrainedEngine
 from training.matrices.evaluation import best_threshold, opponents, selected, zscores
 from training.matrices.fitting import (
+    CellAnswers,
     EngineFit,
-    Held,
     MatrixExamples,
     Mistakes,
     all_held,
@@ -127,8 +127,8 @@ def test_counts_are_pooled_over_folds_and_stand_beside_the_seed():
     more = pd.DataFrame({"pair_id": ["c", "d"], "judged": [True, False]})
     targets = Mistakes(5, 2, 1, 1)
     found = [
-        Held(0, told, Mistakes(10, 2, 4, 1), targets, 0.1),
-        Held(1, more, Mistakes(10, 2, 0, 0), targets, 0.1),
+        CellAnswers(0, told, Mistakes(10, 2, 4, 1), targets, 0.1),
+        CellAnswers(1, more, Mistakes(10, 2, 0, 0), targets, 0.1),
     ]
     assert row(found, abnormal, Printed(5, 7, 0.9)) == {
         "folds": 2, "vectors": 20, "abnormal": 4, "balanced_accuracy": 1 - (1 / 4 + 4 / 16) / 2,

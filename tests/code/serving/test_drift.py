@@ -10,15 +10,15 @@ import pytest
 from serving.http.bodies import Answered
 from serving.http.drift import FEWEST, Drift
 from serving.http.metrics import ServerCounters
-from serving.http.request_context import Exchange
+from serving.http.request_context import RequestContext
 from serving.models import ModelRef
-from serving.supply import Door, Registered
+from serving.supply import Endpoint, Registered
 from training.comparisons.stored import Card
 from training.registry.stored import Deciles, of_features
 
 NAMES = ("even", "skewed", "mostly missing", "constant", "few values")
 REF = ModelRef("some", "1", "models:/some/1")
-DOOR = Door("/judge", "", "", object, object, {}, 1, Registered("key", ""))
+DOOR = Endpoint("/judge", "", "", object, object, {}, 1, Registered("key", ""))
 
 
 def draws(rows, seed):
@@ -138,7 +138,7 @@ def test_a_card_keeps_its_deciles_and_one_without_is_read(tmp_path):
 def test_questions_unlike_the_training_data_are_counted_by_their_door_and_model():
     counters = ServerCounters(None, Drift({}))
     for unlike in (2, 0, 1):
-        exchange = Exchange("POST", "id", has_body=True, status=200, served=model())
+        exchange = RequestContext("POST", "id", has_body=True, status=200, served=model())
         exchange.answered = Answered(b"", unlike=unlike)
         counters.count(exchange, "/judge", {"pass": 4})
     lines = counters.text().decode().splitlines()

@@ -24,7 +24,7 @@ from serving.http.bodies import PARTS, Answered, body_of
 from serving.http.request_context import note
 from serving.http.settings import ServerSettings
 from serving.models import ModelRef
-from serving.supply import Door, Registered
+from serving.supply import Endpoint, Registered
 from tests.asking import ask
 
 LIMIT = 200_000
@@ -43,7 +43,7 @@ def application(settings=None):
     app = FastAPI()
     app.state.models = {}
     schemas.install(app)
-    door = Door("/judge", "judge", "", Request, Response, {}, LIMIT, Registered("some", ""))
+    door = Endpoint("/judge", "judge", "", Request, Response, {}, LIMIT, Registered("some", ""))
 
     @app.post("/judge")
     async def judge(request: Request):

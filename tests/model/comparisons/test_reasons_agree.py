@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from data.comparisons.pair import MatchedOperations
 from data.comparisons.sides import NamedSides
 from data.comparisons.tables import ComparisonTables
-from features.comparisons.vectors import Asked
+from features.comparisons.vectors import PreparedComparisons
 from serving.comparisons.compare.rows import QUIET, rows_of
 from serving.comparisons.compare.weighing import weigh
 from serving.comparisons.explain.sentences import Facts
@@ -20,7 +20,7 @@ from serving.models import ModelRef, Served
 from tests.comparison_rows import compared, result
 from tests.model.comparisons.test_obvious import trained
 from training.comparisons.stored import ReadyModel
-from training.evaluation.thresholds import Cuts
+from training.evaluation.thresholds import DecisionThresholds
 
 FLOOR = 0.005
 #: Sentences that compare the target with something before it, and which way they speak.
@@ -32,7 +32,7 @@ AGAINST = {"pass": "for a regression: ", "fail": "against a regression: ", "unsu
 @pytest.fixture(scope="module")
 def served():
     model = ReadyModel.of(trained("extra-trees"))
-    card = replace(model.card, cuts=Cuts(high=0.68, low=0.29), floor=FLOOR)
+    card = replace(model.card, cuts=DecisionThresholds(high=0.68, low=0.29), floor=FLOOR)
     return Served(replace(model, card=card), ModelRef("m", "1", "models:/m/1"))
 
 
@@ -90,7 +90,7 @@ def agree(verdict, answer):
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_no_reason_of_a_judged_comparison_contradicts_its_verdict(served, tables):
     named = NamedSides.of(tables)
-    asked = Asked.of(named.sides, served.model.card.run_spread)
+    asked = PreparedComparisons.of(named.sides, served.model.card.run_spread)
     for row, verdict in enumerate(judged(named, served).verdicts):
         if verdict.verdict == "invalid":
             continue

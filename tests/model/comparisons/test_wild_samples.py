@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from features.comparisons.vectors import Asked, vectors
+from features.comparisons.vectors import PreparedComparisons, vectors
 from tests.code.comparisons.sides_by_hand import sides_of
 from training.estimators.catalogue import CATALOGUE, fail_probability, pipeline
 
@@ -61,9 +61,9 @@ def failed(request):
 @pytest.mark.parametrize("factor", [10.0, 2.0, 0.1])
 def test_one_wild_sample_of_ten_decides_nothing(failed, better, side, factor):
     pairs = drawn(np.random.default_rng(7), DRAWS, better=better)
-    wild = failed(Asked.of(sides(with_wild(pairs, side, factor), better)))
-    assert wild.tolist() == failed(Asked.of(sides(without_first(pairs, side), better))).tolist()
-    assert wild.sum() <= failed(Asked.of(sides(pairs, better))).sum() + DRAWS // 10
+    wild = failed(PreparedComparisons.of(sides(with_wild(pairs, side, factor), better)))
+    assert wild.tolist() == failed(PreparedComparisons.of(sides(without_first(pairs, side), better))).tolist()
+    assert wild.sum() <= failed(PreparedComparisons.of(sides(pairs, better))).sum() + DRAWS // 10
 
 
 @pytest.mark.parametrize("better", ["lower", "higher"])
@@ -71,4 +71,4 @@ def test_one_wild_sample_of_ten_decides_nothing(failed, better, side, factor):
 @pytest.mark.parametrize("factor", [10.0, 0.1])
 def test_a_real_regression_with_one_wild_sample_still_fails(failed, better, side, factor):
     pairs = drawn(np.random.default_rng(8), DRAWS, worse=0.2, better=better)
-    assert failed(Asked.of(sides(with_wild(pairs, side, factor), better))).all()
+    assert failed(PreparedComparisons.of(sides(with_wild(pairs, side, factor), better))).all()

@@ -17,7 +17,7 @@ import pytest
 from data.errors import InputError
 from serving.comparisons.endpoints import LOADER
 from serving.comparisons.model import load
-from serving.http.models import Lazy
+from serving.http.models import HotReloadingModel
 from tests.families import feature_table, small_family
 from tests.ports import free_port
 from training.comparisons.evaluate import evaluate
@@ -28,7 +28,7 @@ from training.estimators import compiled_pipeline
 from training.registry import champions, contest
 from training.registry.champions import CHALLENGER, CHAMPION, DIGEST, mlflow, version_of
 from training.registry.origins import NoVersionError, origin
-from training.registry.succession import settled
+from training.registry.promotion_history import settled
 
 NAME = "regression-comparison"
 #: The best of the small family.
@@ -429,7 +429,7 @@ def test_a_tracking_server_serves_as_well_as_a_file(trained, worse, server, monk
     client = champions.client()
     own = client.get_run(client.get_model_version(NAME, "1").run_id)
     # the small family has a feature that the door does not compute
-    served = Lazy(replace(LOADER, trial=None))
+    served = HotReloadingModel(replace(LOADER, trial=None))
     assert served.get().ref.version == "1"
     client.set_registered_model_alias(NAME, CHAMPION, "2")
     served.look()

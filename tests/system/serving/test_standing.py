@@ -14,7 +14,15 @@ from serving.comparisons.model import load
 from serving.promotion.decisions import promote, rollback
 from tests.system.serving.registry import NAME, Registry, truncate, with_a_feature_of_tomorrow
 from training.registry.champions import CHALLENGER, CHAMPION, registered, version_of
-from training.registry.succession import MovedError, Reign, crown, reigns, settled, why, why_not
+from training.registry.promotion_history import (
+    ChampionRecord,
+    MovedError,
+    promote_version,
+    reigns,
+    settled,
+    why,
+    why_not,
+)
 
 # inside MLflow 3.17, and may go with it
 pytestmark = [
@@ -106,7 +114,7 @@ def test_of_decisions_about_the_same_champion_only_one_comes_true(store):
 
     def decide(version):
         try:
-            crown(NAME, version, Reign(version, "promote", "first come", "anna"), "1")
+            promote_version(NAME, version, ChampionRecord(version, "promote", "first come", "anna"), "1")
         except MovedError as exc:
             return str(exc)
         return ""

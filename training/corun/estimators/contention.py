@@ -15,7 +15,7 @@ from training.corun.estimators.smooth import SmoothRegressor
 
 Floats = NDArray[np.float64]
 #: Training and test rows of each fold.
-Held = list[tuple[NDArray[np.intp], NDArray[np.intp]]]
+CellAnswers = list[tuple[NDArray[np.intp], NDArray[np.intp]]]
 
 #: Inner folds that say what is known of a pair that no row has shown.
 _FOLDS = 3
@@ -250,7 +250,7 @@ class _Training:
     sides: NDArray[np.intp] | None
     seed: int
 
-    def said(self, held: Held, boosted: Callable[[], Any]) -> tuple[NDArray[np.intp], _Said]:
+    def said(self, held: CellAnswers, boosted: Callable[[], Any]) -> tuple[NDArray[np.intp], _Said]:
         """Return the rows held out, and what each part says of them that was fitted to the others."""
         found = [self._said(train, test, boosted()) for train, test in held]
         trees, pressed, smooth = (
@@ -269,7 +269,7 @@ class _Training:
         return _Said(trees, pressed, smooth)
 
 
-def _pairs_held(pairs: Words, owners: NDArray[np.intp], seed: int) -> Held:
+def _pairs_held(pairs: Words, owners: NDArray[np.intp], seed: int) -> CellAnswers:
     """Hold out whole pairs, in both directions; nothing where they are too few."""
     from sklearn.model_selection import GroupKFold
 
@@ -279,7 +279,7 @@ def _pairs_held(pairs: Words, owners: NDArray[np.intp], seed: int) -> Held:
     return list(GroupKFold(_FOLDS, shuffle=True, random_state=seed).split(groups, groups=groups))
 
 
-def _tasks_held(named: Named, seed: int) -> Held:
+def _tasks_held(named: Named, seed: int) -> CellAnswers:
     """Hold out rows with some tasks, and fit to rows without them; nothing where these are too few."""
     everyone = [members(str(pair)) for pair in named.pairs]
     names = sorted({name for row in everyone for name in row})

@@ -25,7 +25,7 @@ NONE = ""
 
 
 @dataclass(frozen=True)
-class Apart:
+class CaseSplit:
     """What is learned from, and what is asked: flags of shape (n_cases,)."""
 
     learned: Flags
@@ -40,7 +40,7 @@ class Caused:
     cause: NDArray[Any]
     abnormal: Flags
 
-    def parted(self, part: Whole, seed: int) -> list[Apart]:
+    def parted(self, part: Whole, seed: int) -> list[CaseSplit]:
         """Part the cases: each cause is in one part, with its test cases where they have no other.
 
         A part is tested on the normal cases of its test cases, and the abnormal ones of both its test cases
@@ -57,7 +57,7 @@ class Caused:
             asked = (of_case == one) & np.where(self.abnormal, caused == one, True)
             learned = (of_case != one) & (caused != one)
             if all(len(np.unique(self.abnormal[rows])) > 1 for rows in (asked, learned)):
-                found.append(Apart(learned, asked))
+                found.append(CaseSplit(learned, asked))
         return found if len(found) > 1 else []
 
     def _dealt(self, number: int, seed: int) -> dict[str, int]:

@@ -52,7 +52,7 @@ class MovedError(InputError):
 
 
 @dataclass(frozen=True)
-class Reign:
+class ChampionRecord:
     """That a version became champion.
 
     Attributes
@@ -83,7 +83,7 @@ class Reign:
         return {f"{CROWNED}{name}": value for name, value in asdict(self).items() if name != "version"}
 
     @classmethod
-    def of(cls, version: Version) -> Reign | None:
+    def of(cls, version: Version) -> ChampionRecord | None:
         """Read the tags of a version; None if it was never champion, or before there were any."""
         told = {
             name.removeprefix(CROWNED): value
@@ -98,7 +98,7 @@ _DID = {"contest": "found best", "promote": "promoted", "rollback": "brought bac
 
 def why(champion: Version) -> str:
     """Say why a version is champion: what a person said, or what the contest found."""
-    reign = Reign.of(champion)
+    reign = ChampionRecord.of(champion)
     by_person = reign is not None and reign.way in {"promote", "rollback"}
     return reign.told if reign is not None and by_person else champion.tags.get("reason", "")
 
@@ -108,16 +108,16 @@ def why_not(challenger: Version) -> str:
     return challenger.tags.get(REPLACED) or challenger.tags.get("reason", "")
 
 
-def reigns(name: str) -> list[Reign]:
+def reigns(name: str) -> list[ChampionRecord]:
     """Return the promotions of `name`, oldest first; InputError if nothing is registered under that name."""
     return _reigns(_model(client(), name).tags)
 
 
-def _reigns(tags: Mapping[str, str]) -> list[Reign]:
-    return [Reign(**json.loads(tags[key])) for key in sorted(tags) if key.startswith(MOVED)]
+def _reigns(tags: Mapping[str, str]) -> list[ChampionRecord]:
+    return [ChampionRecord(**json.loads(tags[key])) for key in sorted(tags) if key.startswith(MOVED)]
 
 
-def before(moves: Sequence[Reign]) -> str | None:
+def before(moves: Sequence[ChampionRecord]) -> str | None:
     """Return the version that a rollback restores, or None; consecutive rollbacks go further back."""
     line: list[str] = []
     for move in moves:
@@ -148,7 +148,7 @@ def register(name: str, tracked: Tracked, tags: Mapping[str, str], alias: str, i
             description=f"{tags['model']}: {tags['reason']}",
         )
         if alias == CHAMPION:
-            succeed(store, name, Reign(str(version.version), "contest", tags["reason"]))
+            succeed(store, name, ChampionRecord(str(version.version), "contest", tags["reason"]))
         else:
             challenge(store, name, version.version, {})
         settle(store, name)
@@ -177,7 +177,7 @@ def _beginning(store: Any, name: str) -> Any:
     return store.create_registered_model(name)
 
 
-def crown(name: str, version: str, reign: Reign, instead: str) -> None:
+def promote_version(name: str, version: str, reign: ChampionRecord, instead: str) -> None:
     """Make a version champion; the former champion becomes challenger, and keeps being compared with it.
 
     `instead` is the version that was champion at the decision, empty if there was none; MovedError if it is
@@ -208,7 +208,7 @@ def challenge(store: Any, name: str, version: str, tags: Mapping[str, str]) -> N
     store.set_registered_model_alias(name, CHALLENGER, version)
 
 
-def succeed(store: Any, name: str, reign: Reign) -> None:
+def succeed(store: Any, name: str, reign: ChampionRecord) -> None:
     """Let a version bear the alias of the champion, and keep when and why."""
     for tag, value in reign.tags.items():
         store.set_model_version_tag(name, reign.version, tag, value)
@@ -219,7 +219,7 @@ def succeed(store: Any, name: str, reign: Reign) -> None:
     store.set_registered_model_alias(name, CHAMPION, reign.version)
 
 
-def _keep(store: Any, name: str, reign: Reign) -> None:
+def _keep(store: Any, name: str, reign: ChampionRecord) -> None:
     # a key of MLflow has no "+"
     key = f"{MOVED}{reign.at.replace('+00:00', 'Z')}"
     store.set_registered_model_tag(name, key, json.dumps(asdict(reign)))
@@ -231,7 +231,7 @@ def settle(store: Any, name: str) -> None:
     aliases, moves = _bearers(model), _reigns(model.tags)
     now = aliases.get(CHAMPION)
     if now is not None and (not moves or moves[-1].version != now):
-        moves.append(Reign(now, "by hand", "the alias was moved in MLflow", by=""))
+        moves.append(ChampionRecord(now, "by hand", "the alias was moved in MLflow", by=""))
         _keep(store, name, moves[-1])
     reigned = {one.version for one in moves}
     for found in store.search_model_versions(f"name = '{name}'"):
