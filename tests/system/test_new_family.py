@@ -131,7 +131,7 @@ def promote():
     print(promoted(Candidate(how.name, "line", PLACES.models, PLACES.metrics, lambda: means)))
 """,
     "serving/boots/__init__.py": '''
-from serving.supply import MEBIBYTE, Door, Registered, ServingSupply
+from serving.supply import MEBIBYTE, Endpoint, FamilyPlugin, Registered
 
 def _page(root):
     from data.paths import Places
@@ -142,7 +142,7 @@ def _page(root):
 def _doors():
     from serving.boots.answers import LOADER, BootAnswer, BootRequest, handle
     handlers = {"application/json": handle}
-    return [Door("/v1/boots", "boots", "Boots.", BootRequest, BootAnswer, handlers, MEBIBYTE, _LINE, LOADER)]
+    return [Endpoint("/v1/boots", "boots", "Boots.", BootRequest, BootAnswer, handlers, MEBIBYTE, _LINE, LOADER)]
 
 def _commands(app):
     @app.command()
@@ -153,7 +153,7 @@ def _commands(app):
         return 0
 
 _LINE = Registered("boots", "Tells how long machines take to boot.")
-SUPPLY = ServingSupply(_page, models=(_LINE,), doors=_doors, commands=_commands)
+SUPPLY = FamilyPlugin(_page, models=(_LINE,), doors=_doors, commands=_commands)
 ''',
     "serving/boots/answers.py": """
 from math import log2
