@@ -140,7 +140,7 @@ class Origin:
         ``champion``, ``challenger``, or that it was.
     reason, judged_against : str
         What the contest found, and the version that it was held against.
-    reign : Reign or None
+    reign : ChampionRecord or None
         Who made it champion, when, how and why; None if it never was.
     run : str
         In MLflow; empty if the version was made without one, and then so is what follows.
