@@ -141,8 +141,9 @@ def _page(root):
 
 def _doors():
     from serving.boots.answers import LOADER, BootAnswer, BootRequest, handle
-    handlers = {"application/json": handle}
-    return [Endpoint("/v1/boots", "boots", "Boots.", BootRequest, BootAnswer, handlers, MEBIBYTE, _LINE, LOADER)]
+    by_type = {"application/json": handle}
+    schemas = (BootRequest, BootAnswer)
+    return [Endpoint("/v1/boots", "boots", "Boots.", *schemas, by_type, MEBIBYTE, _LINE, LOADER)]
 
 def _commands(app):
     @app.command()
