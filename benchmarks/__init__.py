@@ -1,1 +1,1 @@
-"""Speed and accuracy beside peers; each module prints a table and writes it under docs/results/."""
+"""Speed and accuracy compared with other tools; each module writes a page under docs/results/."""

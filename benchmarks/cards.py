@@ -1,4 +1,4 @@
-"""Write the model cards from the figures that the pipeline left.
+"""Write the model cards from the figures of the last pipeline run.
 
 Run it with ``python -m benchmarks.cards`` after ``dvc repro``; it writes ``docs/cards.md``.
 """

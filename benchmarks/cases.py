@@ -39,7 +39,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Judged:
-    """What a model says of every row, by models that had not seen its operation."""
+    """Out-of-fold predictions for all rows; no model was trained on the operation of its row."""
 
     probability: Floats
     failed: NDArray[np.bool_]
@@ -50,7 +50,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Question:
-    """A model of the catalogue, as it starts, and what it is asked about."""
+    """A catalogue model with its first parameters, and the examples for its cross-validation."""
 
     model: str
     examples: Examples
@@ -79,12 +79,12 @@ class Question:
 
 
 def missed_at(alarms: float, y: NDArray[np.int64], probability: Floats) -> float:
-    """Return the share of fails that is missed where that share of the passes raises an alarm."""
+    """Return the false negative rate at the threshold with a false positive rate of at most `alarms`."""
     passes = np.sort(probability[y == 0])[::-1]
     return float((probability[y == 1] <= passes[int(alarms * len(passes))]).mean())
 
 
-#: Versions drawn on either side of the boundary; those after the target no model has seen.
+#: Versions drawn before and after the boundary; only retrospective models see those after the target.
 BEFORE, AFTER = 40, 30
 _COLUMNS, _WIDTH, _HEIGHT, _DPI = 5, 2.3, 1.25, 62
 _COLOURS = {"history": "0.55", "baseline": "#1f6f8b", "target": "#a3310f", "later": "0.8"}
@@ -135,18 +135,18 @@ def _draw_panel(panel: Axes, case: Case) -> None:
 
 
 def _limits(level: NDArray[np.float64]) -> tuple[float, float]:
-    """Leave single spikes outside."""
+    """Return the y-limits of a panel; single spikes stay outside."""
     low, high = np.quantile(level, (0.02, 0.98))
     margin = 0.15 * (high - low) or 1.0
     return float(low - margin), float(high + margin)
 
 
 MODELS = ("xgboost", "logistic")
-#: What models see, and how that is told.
+#: Feature sets, and their suffix in the table.
 SETS: Mapping[FeatureSet, str] = {"extended": "", "retrospective": ", retrospective"}
 #: Seeds of the folds, and of the models.
 SEEDS = range(SEED, SEED + 5)
-#: So many of the passes are shown: those that the models are surest about.
+#: Number of passes shown: those with the highest mean probability.
 ALARMS = 30
 IMAGE = Path("docs/images/sap-hana-cases.png")
 SOURCE = (
@@ -157,7 +157,7 @@ SOURCE = (
 
 @dataclass(frozen=True)
 class Data:
-    """What is judged: the tables, and a row of features for each comparison."""
+    """The tables, and a row of features for each comparison."""
 
     tables: ComparisonTables
     frame: pd.DataFrame
@@ -166,7 +166,7 @@ class Data:
 
     @classmethod
     def read(cls, path: Path) -> Data:
-        """Read the data set, and make its features: also those that look past the target."""
+        """Read the data set and compute its features, also those that use versions after the target."""
         rules = load(Comparisons).section.ingest.label_rules
         tables = formats.read("sap-hana", [path], label_rules=rules, keep_going=True).tables
         found = featurize(tables, validate(tables).comparisons, "retrospective")
@@ -174,7 +174,7 @@ class Data:
         return cls(tables, found["features"], change, found["bare"])
 
     def question(self, model: str, seen: FeatureSet) -> Question:
-        """Ask a model that sees these features."""
+        """Return the cross-validation of `model` on the feature set `seen`."""
         table, bare = (FeatureTable(frame, columns(seen), "") for frame in (self.frame, self.bare))
         floor = load(Comparisons).section.decide.floor or 0.0
         moved = self.bare["worst_change"].to_numpy(np.float64)
@@ -184,7 +184,7 @@ class Data:
 
 
 def figures(name: str, y: np.ndarray, judged: Sequence[Judged]) -> tuple[object, ...]:
-    """Return a row: every figure's mean over the seeds of the folds, and its spread."""
+    """Return a row: every figure's mean and spread over the seeds of the folds."""
     from sklearn.metrics import average_precision_score, balanced_accuracy_score
 
     told = [
@@ -215,7 +215,7 @@ HEADINGS = (
 
 
 def worst(y: np.ndarray, judged: Sequence[Judged]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the fails that most seeds miss, and the passes that look most like fails; the worst first."""
+    """Return the fails missed by most seeds, and the `ALARMS` passes most like fails; the worst first."""
     said = np.mean([one.probability for one in judged], axis=0)
     missed = np.mean([~one.failed for one in judged], axis=0) > 1 / 2
     fails, passes = np.flatnonzero((y == 1) & missed), np.flatnonzero(y == 0)
@@ -279,13 +279,13 @@ LEGEND = (
 
 
 def read_remarks() -> dict[str, tuple[str, str]]:
-    """Return by operation and first target version whether the label is justified online, and why."""
+    """Read whether labels are justified online, and why, by operation and first target version."""
     remarks = pd.read_csv(Path(__file__).with_suffix(".csv"), keep_default_na=False)
     return {case: (justified, reason) for case, justified, reason in remarks.itertuples(index=False)}
 
 
 def seen(name: str) -> tuple[str, str]:
-    """Return the remark of the person who looked at the case."""
+    """Return the remark of the person who reviewed the case: whether it is justified online, and why."""
     return read_remarks().get(name.partition("/")[2], ("", "nobody has looked at it yet"))
 
 

@@ -1,7 +1,7 @@
 """Speed of models of impact: ``uv run python -m benchmarks.corun`` writes docs/results/corun-speed.md.
 
-28 simulated tasks with the events of the seed, 406 pairs, 812 directed; what is timed does not depend on what
-the numbers mean.
+28 simulated tasks with as many events as in the paper, 406 pairs, 812 directed; the timings do not depend on
+the meaning of the numbers.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def simulated(tasks: int) -> CorunTables:
 
 
 def fits(table: ImpactTable, rows: pd.DataFrame) -> Iterator[tuple[str, Learned, float, float]]:
-    """Yield every model of the catalogue, the seconds of its fit, and the milliseconds of one answer."""
+    """Yield name and fit of every catalogue model, seconds of the fit, and milliseconds of one prediction."""
     for name, model in CATALOGUE.items():
         recipe = ImpactRecipe(name, model.start, table.columns(name), 0.03, 1, table.rates)
         learned = recipe.fit(rows)

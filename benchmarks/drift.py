@@ -1,4 +1,4 @@
-"""What runs of one build are called regressions, and which real ones are found.
+"""False alarms between runs of one build, and the share of real regressions that are found.
 
 Run it with ``python -m benchmarks.drift`` after ``dvc repro``; it writes ``docs/results/drift.md``.
 """
@@ -25,13 +25,13 @@ from serving.comparisons.compare.weighing import weigh
 from serving.comparisons.model import Judge, load
 from training.comparisons.family import RULES
 
-#: Between these lies the noise of operations' samples, a standard deviation as a share.
+#: Bounds of the noise of operations' samples (standard deviation, as a share).
 NOISE = (0.005, 0.03)
 
 
 @dataclass(frozen=True)
 class Circumstances:
-    """Under which runs are measured."""
+    """Conditions of a simulated measurement; `spread`: standard deviation between runs, as a share."""
 
     offsets: Literal["whole run", "operations", "both"] = "both"
     spread: float = 0.03
@@ -43,7 +43,7 @@ class Circumstances:
 
 
 class Projects:
-    """Projects whose benchmarks are run again and again, each on a machine of its own."""
+    """Simulated projects whose benchmarks run repeatedly, each on a separate machine."""
 
     def __init__(self, rng: np.random.Generator, circumstances: Circumstances, number: int = 1) -> None:
         self._rng, self._given = rng, circumstances
@@ -52,7 +52,7 @@ class Projects:
         self._noise = np.exp(rng.uniform(*np.log(NOISE), self._shape))
 
     def runs(self, number: int, slower: Floats | float = 0.0) -> Sequence[pd.DataFrame]:
-        """Return the results of so many runs of all, of operations that are slower by such shares."""
+        """Return results of `number` runs of all projects; operations are slower by the shares `slower`."""
         builder = Builder()
         for order in range(number):
             each = self._level * np.exp(self._offsets()) * (1 + slower)
@@ -70,16 +70,16 @@ class Projects:
         return common + self._rng.normal(0, given.spread * np.sqrt(own), self._shape)
 
     def _scatter(self) -> Floats:
-        """Return samples around 0 with a standard deviation of 1."""
+        """Return samples with mean 0 and standard deviation 1."""
         if not self._given.skewed:
             return self._rng.normal(size=self._given.samples)
         return (self._rng.gamma(1.0, 1.0, self._given.samples) - 1.0).astype(np.float64)
 
 
 Flags = NDArray[np.bool_]
-#: Comparisons of each circumstance and change, and builds at least.
+#: Comparisons per condition and change, and the least number of builds.
 COMPARISONS, BUILDS = 300, 25
-#: Further runs a side of what is in doubt.
+#: Additional runs per side for comparisons in doubt.
 CONFIRMED = 5
 CHANGES = (0.05, 0.10, 0.20)
 RULES_BESIDE = {"Mann-Whitney 5 %": "mann-whitney-05", "Welch 5 %": "welch-05", "median by 5 %": "median-5"}
@@ -89,7 +89,7 @@ JUDGES = (*RULES_BESIDE, "the champion alone", "compare", f"compare --confirm {C
 def judged(
     projects: Projects, given: Circumstances, served: Judge, slower: NDArray[np.float64]
 ) -> list[Flags]:
-    """Return what each of `JUDGES` calls a regression, project by project."""
+    """Return for each of `JUDGES` the flags of comparisons called a regression, project by project."""
     before, after = projects.runs(given.history + given.runs), projects.runs(given.runs, slower)
     earlier, baseline = before[: given.history], before[given.history :]
     tables = paired_runs(baseline, after, earlier).tables
@@ -103,9 +103,9 @@ def judged(
 
 
 def alarms(given: Circumstances, served: Judge, seed: int, change: float) -> tuple[list[float], list[float]]:
-    """Return which share of the comparisons, and of the builds, each of `JUDGES` calls a regression.
+    """Return the shares of comparisons and of builds that each of `JUDGES` calls a regression.
 
-    Of changed operations where there is a change: a fifth of them, one at least.
+    With a change, a fifth of the operations changes, at least one, and only these are counted.
     """
     rng = np.random.default_rng([seed, int(1000 * change)])
     changed = np.zeros(given.operations, bool)
@@ -118,7 +118,7 @@ def alarms(given: Circumstances, served: Judge, seed: int, change: float) -> tup
 
 
 def cases() -> Iterator[Circumstances]:
-    """Yield every number of operations, runs and earlier runs at 3 %, and one of them otherwise."""
+    """Yield every number of operations, runs and earlier runs at 3 %, then variations of one condition."""
     for operations in (1, 5, 40):
         for runs, history in ((1, 0), (3, 0), (1, 10), (3, 10)):
             yield Circumstances(operations=operations, runs=runs, history=history)

@@ -28,18 +28,18 @@ from training.matrices.engine.engine import FULL, Engine, Scheme
 from training.matrices.engine.models import CATALOGUE
 
 FOLDS, TRIALS, COMPONENTS = 10, 10, 100
-#: The seed's remedies on vectors: raw metrics, pruned, by group, projected, balanced.
+#: The scheme of the analysis engine paper: raw metrics, pruned, models by group, components, balanced.
 SEEDS = Scheme("raw", "flattened", prune=True, grouping="given", components=COMPONENTS, balance=True)
 CLASSIFIERS = ("decision-tree", "logistic", "tan", "similarity-logistic")
-#: What the engine's own TAN starts with, and keeps where only the imbalance is tuned.
+#: Levels per metric of TAN: the engine's initial value, kept where only the imbalance is tuned.
 BINS = int(CATALOGUE["tan"].start["levels"])
-#: Of expectation-maximisation at most.
+#: Most iterations of expectation-maximisation.
 ITERATIONS = 20
 
 
 @dataclass(frozen=True)
 class Task:
-    """One classifier on one fold; ``seconds`` of a result are of fit and judgement, on the processor."""
+    """One classifier on one fold of the test cases."""
 
     model: str
     fold: int
@@ -49,7 +49,11 @@ class Task:
 
 @dataclass(frozen=True)
 class Judged:
-    """What came of a task: the seconds, and of each test vector its group, what it is, and what was said."""
+    """The result of one task.
+
+    `seconds` is the processor time of fit and judgement. The arrays have one entry per test vector: the
+    label, the verdict and the workload group.
+    """
 
     seconds: float
     truth: np.ndarray
@@ -57,27 +61,27 @@ class Judged:
     group: np.ndarray
 
     def of_groups(self, groups: Collection[str]) -> Judged:
-        """Return the vectors of these groups; the seconds are of all."""
+        """Return a copy with the vectors of `groups` only; `seconds` stays that of all vectors."""
         chosen = np.isin(self.group, list(groups))
         return replace(self, truth=self.truth[chosen], told=self.told[chosen], group=self.group[chosen])
 
 
 @lru_cache(maxsize=1)
 def tables_of(vectors: int) -> MatrixTables:
-    """Return the valid runs' tables; invalid ones teach nothing and are not counted by the seed."""
+    """Return synthetic tables of the valid runs; as in the paper, invalid runs are left out."""
     tables = generate(vectors, SEED)
     return tables.of_runs(tables.runs["valid"].to_numpy(bool))
 
 
 def parted(tables: MatrixTables, fold: int) -> tuple[MatrixTables, MatrixTables]:
-    """Return training and test tables; test cases stay whole, every group is in every fold."""
+    """Return training and test tables; test cases stay whole, and every fold has cases of every group."""
     case = tables.runs["workload"].str.extract(r"(\d+)$", expand=False).astype(int).to_numpy()
     test = (case // GROUPS) % FOLDS == fold
     return tables.of_runs(~test), tables.of_runs(test)
 
 
 def ours(task: Task) -> Judged:
-    """Fit the engine, search included, and judge the fold."""
+    """Fit the engine with its search, judge the test part of the fold, and time both."""
     train, test = parted(tables_of(task.vectors), task.fold)
     engine = Engine(task.scheme, task.model, TRIALS, SEED)
     seconds, vectors = clocked(lambda: engine.fit(train).vectors(test), time.process_time)
@@ -90,7 +94,11 @@ def ours(task: Task) -> Judged:
 def plain(  # noqa: PLR0917
     model: str, train: MatrixTables, test: MatrixTables, groups: int, components: int, trials: int, seed: int
 ) -> tuple[float, Judged]:
-    """Standardise and project once, then search and fit group by group; time the first `groups` groups."""
+    """Standardise and project all groups once, then search and fit the first `groups` groups one by one.
+
+    Returns the seconds of the common preparation, and the result, whose seconds are those of these groups
+    alone.
+    """
     from sklearn.decomposition import PCA
     from sklearn.preprocessing import StandardScaler
 
@@ -127,7 +135,7 @@ def _paired(x: np.ndarray, runs: Any, y: np.ndarray) -> tuple[np.ndarray, Any, n
 
 
 def _group(model: str, known: tuple[Any, Any, Any], asked: np.ndarray, trials: int, seed: int) -> np.ndarray:
-    """Search on a 2:1 split by test case, fit with the best, and judge."""
+    """Search on a 2:1 split by test case, refit with the best parameters and judge `asked`."""
     import optuna
     from sklearn.metrics import average_precision_score, roc_curve
     from sklearn.model_selection import GroupShuffleSplit
@@ -210,7 +218,7 @@ def _similarity(x: np.ndarray, y: np.ndarray, asked: np.ndarray, costs: dict[int
 
 
 JOBS = 2
-#: Folds and groups of the opponent that are timed.
+#: Folds and groups for which the plain script is timed.
 PART_FOLDS, PART_GROUPS = 1, 2
 SIZES = (20_000, 60_000, 200_000)
 COLUMNS = {
@@ -223,18 +231,18 @@ GROWTH = {"last / first": ".1f", "exponent": ".2f"}
 
 
 def accuracy(judged: list[Judged]) -> float:
-    """Return the balanced accuracy of the vectors of all folds together."""
+    """Return the balanced accuracy over the vectors of all folds together."""
     truth, told = (np.concatenate([getattr(one, name) for one in judged]) for name in ("truth", "told"))
     return float((told[truth].mean() + (~told[~truth]).mean()) / 2)
 
 
 def with_counts(judged: Judged) -> str:
-    """Return the balanced accuracy, and of how many vectors it is."""
+    """Return the balanced accuracy with the numbers of abnormal and of all vectors, as text."""
     return f"{accuracy([judged]):.3f} ({judged.truth.sum()} of {len(judged.truth):,} abnormal)"
 
 
 def all_folds(scheme: Scheme) -> tuple[float, dict[str, list[Judged]]]:
-    """Return the seconds on the clock, and what came of each classifier."""
+    """Return the wall-clock seconds of all tasks, and the results of each classifier by fold."""
     tasks = [Task(model, fold, scheme) for model in CLASSIFIERS for fold in range(FOLDS)]
     seconds, results = clocked(lambda: side_by_side(ours, tasks, Compute(JOBS), "perfjudge"))
     folds = iter(results)
@@ -242,7 +250,7 @@ def all_folds(scheme: Scheme) -> tuple[float, dict[str, list[Judged]]]:
 
 
 def compared() -> Table:
-    """Run the engine on all folds, and the plain script on a part of them."""
+    """Run the engine on all folds and the plain script on a part of one fold; return the table."""
     before = load()
     clock, found = all_folds(SEEDS)
     contrast_clock, contrasted = all_folds(FULL)
@@ -290,8 +298,8 @@ run of its number, perfjudge takes another one, and the plain script none.
 
 
 def growing(sizes: list[int]) -> Iterator[tuple[object, ...]]:
-    """Yield a row per classifier: seconds of one fold for every number of vectors, and their growth."""
-    # the matrices of one size are made once for all classifiers
+    """Yield a row per classifier: seconds of one fold by number of vectors, their ratio and exponent."""
+    # one size after the other, as `tables_of` caches a single size
     seconds = [[ours(Task(model, 0, SEEDS, size)).seconds for model in CLASSIFIERS] for size in sizes]
     for model, *found in zip(CLASSIFIERS, *seconds, strict=True):
         exponent = np.polyfit(np.log(sizes), np.log(found), 1)[0]
@@ -308,7 +316,7 @@ def main() -> None:
     with threadpool_limits(1):
         if not options.growth_only:
             compared().publish("engine")
-        # what is imported on the way is not counted
+        # warm-up: imports are not timed
         for model in CLASSIFIERS:
             ours(Task(model, 0, vectors=min(options.sizes) // 4))
         sizes = options.sizes

@@ -1,4 +1,4 @@
-"""How fast comparisons become vectors, beside a loop over XML nodes as in seed 000, figure 6.5."""
+"""How fast comparisons become vectors, compared with the loop over XML nodes of the thesis (figure 6.5)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from features.comparisons.vectors import seed_vectors, vectors
 
 Floats = NDArray[np.float64]
 THREADS = (1, 2, 4)
-#: Nodes that exist at once; more would measure the memory, to the loop's disadvantage.
+#: Nodes in memory at once; more would slow the loop down by memory access.
 BATCH = 1000
 COLUMNS = {
     "way": "", "features": "", "seconds": ".3f", "microseconds each": ".2f", "times the loop's speed": ".0f",
@@ -33,7 +33,7 @@ def main(comparisons: int = 100_000, rounds: int = 9) -> None:
     tables, _ = synthetic(comparisons, threads=THREADS)
     gather, sampled = clocked(lambda: Sides.of(tables))
     nothing = replace(sampled.history, values=np.zeros(0), orders=np.zeros(0, np.int64))
-    # as a source of summaries gives them
+    # as read from a source of summaries, without samples
     summarised = replace(sampled, baseline=nothing, target=nothing)
     loop, by_loop = min((time_loop(summarised) for _ in range(2)), key=lambda result: result[0])
     np.testing.assert_array_equal(seed_vectors(summarised), by_loop)
@@ -69,7 +69,7 @@ def time_loop(sides: Sides) -> tuple[float, Floats]:
 
 
 def batches(sides: Sides) -> Iterator[list[ET.Element]]:
-    """Yield ``comparison_result`` nodes as a parser leaves them, a batch at a time."""
+    """Yield lists of parsed ``comparison_result`` nodes, a batch at a time."""
     for start in range(0, sides.n_comparisons, BATCH):
         stop = min(start + BATCH, sides.n_comparisons)
         text = "".join(node_text(sides, comparison) for comparison in range(start, stop))
@@ -77,7 +77,7 @@ def batches(sides: Sides) -> Iterator[list[ET.Element]]:
 
 
 def node_text(sides: Sides, comparison: int) -> str:
-    """Return one comparison as in figure 6.1, with values that read back as they are."""
+    """Return one comparison as XML (figure 6.1), with values that are parsed back exactly."""
     results = ""
     for row in range(comparison * len(THREADS), (comparison + 1) * len(THREADS)):
         values = [
@@ -89,7 +89,7 @@ def node_text(sides: Sides, comparison: int) -> str:
 
 
 def vector_of_node(cp_result: ET.Element) -> list[float]:
-    """Compute one vector as figure 6.5 does."""
+    """Compute one vector by the code of figure 6.5."""
     medians, mins, maxes, q1s, q3s = [], [], [], [], []
     for res in cp_result:
         for basetarget in res:

@@ -1,7 +1,7 @@
 """Balanced accuracy and average precision by the number of labels: ``python -m benchmarks.few_labels``.
 
-It takes SAP HANA's public series from ``../shared/data``, or where PERFJUDGE_SHARED says, and the shipped
-measurement, and writes ``docs/results/few-labels.md`` with its picture in some 6 minutes on one core.
+It reads SAP HANA's public series from ``../shared/data`` (or the directory PERFJUDGE_SHARED) and the shipped
+measurement, and writes ``docs/results/few-labels.md`` and its picture in about 6 minutes on one core.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from training.evaluation.metrics import scores
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 SIZES = (25, 50, 100, 200, 400)
-#: Labels that are asked for at once.
+#: Labels requested at once.
 BATCH = 25
 FOLDS = 5
 
 
 class Way(NamedTuple):
-    """How somebody comes by a model: which are labelled first, and what it starts from."""
+    """Order of labelling ("random", "these first") and start of the model ("nothing", "champion")."""
 
     order: str
     start: str
@@ -79,7 +79,7 @@ def trials(
 
 
 def curves(trial: Trial) -> pd.DataFrame:
-    """Return a row per way and number of labels: the mistakes on the test rows, and the average precision."""
+    """Return a row per way and number of labels: errors on the test rows and the average precision."""
     champion, rows = None, []
     if trial.shipped is not None:
         champion = learned(Learnable(trial.shipped), trial.seed)
@@ -119,7 +119,7 @@ def _order(trial: Trial, way: Way, champion: FewModel | None) -> Ints:
 
 
 def _scored(trial: Trial, way: Way, chosen: Ints, model: FewModel | None) -> dict[str, object]:
-    """Score a model; without one all comparisons pass."""
+    """Score a model on the test rows; without a model, all comparisons pass."""
     failed = trial.test.y == 1
     probability = np.zeros(len(failed)) if model is None else model.probability(trial.test.x)
     judged = probability >= model.threshold if model is not None else np.zeros(len(failed), bool)
@@ -149,7 +149,7 @@ MEASURES = {"balanced_accuracy": "balanced accuracy", "average_precision": "aver
 
 @dataclass(frozen=True)
 class DataSet:
-    """What came of the labels of one data set."""
+    """The results on one data set; `shipped` is the number of comparisons of the champion, 0 without one."""
 
     name: str
     table: pd.DataFrame
@@ -163,7 +163,7 @@ class DataSet:
 
     @property
     def champion(self) -> pd.DataFrame | None:
-        """The champion as it is, by seed."""
+        """The rows of the champion without any label of this data set, by seed; None without a champion."""
         return _of(self.pooled, Way("none", "champion"), "0") if self.shipped else None
 
 
@@ -179,7 +179,7 @@ def examples_of(table: pd.DataFrame) -> Examples:
 
 
 def by_seed(found: pd.DataFrame) -> pd.DataFrame:
-    """Pool the folds of every seed: a row per way, number of labels and seed."""
+    """Pool the folds of each seed; the result has a row per way, number of labels and seed."""
     sums = ["missed", "alarms", "test_fails", "test_passes"]
     folds = found.groupby(["order", "start", "size", "seed"], sort=False)
     pooled = folds[sums].sum().join(folds[["fails", "average_precision"]].mean())
@@ -187,7 +187,7 @@ def by_seed(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def table_of(measure: str, one: DataSet, notes: list[str]) -> Table:
-    """Return the table of one measure: mean over the seeds, and their standard deviation."""
+    """Return the table of one measure: mean and standard deviation over the seeds."""
     heads = {"labels": "", "fails at random": ".1f", "fails of these first": ".1f"}
     heads |= {named(way): "" for way in one.ways}
     rows = [
@@ -217,7 +217,7 @@ def _told(values: pd.Series) -> str:
 
 
 def drawn(sets: Sequence[DataSet]) -> None:
-    """Draw both measures beside each other, a row for every data set."""
+    """Draw the two measures side by side, a row for every data set."""
     with sketch(9.6, 3.9 * len(sets)) as figure:
         for one, row in zip(sets, figure.subplots(len(sets), 2), strict=True):
             for axes, (measure, title) in zip(row, MEASURES.items(), strict=True):
@@ -240,7 +240,7 @@ def _draw(axes: Any, one: DataSet, measure: str) -> None:
 
 
 def reached(one: DataSet) -> str:
-    """Say where 200 labels in the better order stand beside 400 at random."""
+    """Compare 200 labels in the better order with 400 at random, as a sentence."""
     first, random = (
         _of(one.pooled, Way(order, "nothing"), size)
         for order, size in (("these first", "200"), ("random", "400"))
@@ -254,7 +254,7 @@ def reached(one: DataSet) -> str:
 
 
 def spoilt(one: DataSet) -> list[str]:
-    """Say what the first labels did to the champion, in the worst fold, too."""
+    """Describe how the first labels changed the champion, on average and in the worst fold."""
     if one.champion is None:
         return []
     folds = one.found[one.found["start"] == "champion"].set_index(["seed", "fold"])
@@ -278,7 +278,7 @@ def _balanced(folds: pd.DataFrame) -> pd.Series:
 
 
 def notes(one: DataSet) -> list[str]:
-    """Say what a reader must know to believe the figures."""
+    """Return the notes below the tables: data, split, champion and model."""
     table = one.table
     several = "; ".join(
         (
@@ -307,7 +307,7 @@ def notes(one: DataSet) -> list[str]:
 def measured(name: str, table: pd.DataFrame, shipped: Examples | None) -> DataSet:
     suspicion = -np.nan_to_num(table["rank_z_min"].to_numpy(np.float64))
     found = pd.concat([curves(one) for one in trials(examples_of(table), suspicion, shipped, SEEDS)])
-    # all labels are named alike, however many a fold has
+    # the size is "all" in every fold, although folds differ in their number of labels
     found = found.assign(size=found["labels"].astype("str").where(~found["all"], "all"))
     return DataSet(name, table, found, by_seed(found), 0 if shipped is None else len(shipped.y))
 

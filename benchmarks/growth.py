@@ -27,9 +27,9 @@ from features.corun.rates import AND
 from features.fingerprints.matrix import PLACES, FingerprintTable, Measured
 
 Words = NDArray[np.str_]
-#: Of a value, or of a column's standard deviation where values may be 0.
+#: Noise as a share of a value, or of a column's standard deviation where values may be 0.
 NOISE = 0.02
-#: Of the pairs of matrices, every tenth is learned from: a hundred times all of them take hours and 10 GB.
+#: Every tenth pair of matrices is used: 100 copies of all pairs take hours and 10 GB.
 PAIRS = 10
 
 
@@ -42,7 +42,7 @@ class Lesson:
 
 
 def comparisons(times: int) -> Lesson:
-    """Return the champion of comparisons, with the parameters of its search."""
+    """Return a fit of the champion of comparisons, with tuned parameters, on `times` copies of its data."""
     from training.comparisons.decision import examples_of
     from training.comparisons.family import Examples, FeatureTable, bound
     from training.comparisons.label_review import known_of
@@ -63,7 +63,7 @@ def comparisons(times: int) -> Lesson:
 
 
 def matrices(times: int) -> Lesson:
-    """Return the champion of matrices, its search included."""
+    """Return a fit of the champion of matrices, its search included, on copies of every tenth pair."""
     from data.matrices.params import Matrices
     from data.params import load
     from data.paths import Places
@@ -86,7 +86,7 @@ def matrices(times: int) -> Lesson:
 
 
 def corun(times: int) -> Lesson:
-    """Return the champion of static co-runs, with the parameters of its search."""
+    """Return a fit of the champion of static co-runs, with tuned parameters, on `times` copies."""
     from data.corun.params import Corun
     from data.params import load
     from data.paths import Places
@@ -105,7 +105,7 @@ def corun(times: int) -> Lesson:
 
 
 def profile(times: int) -> Lesson:
-    """Return the profile of an application, with its trust figures."""
+    """Return the computation of one application's profile on `times` copies of its machines."""
     from data.fingerprints.params import Fingerprints
     from data.params import load
     from training.fingerprints.profiles import profile
@@ -115,7 +115,7 @@ def profile(times: int) -> Lesson:
 
 
 def prediction(times: int) -> Lesson:
-    """Return the prediction of an application on other machines."""
+    """Return a fit of the model that predicts an application on other machines, on `times` copies."""
     from training.fingerprints.prediction import learn
 
     measured = _machines(times).by_machine()
@@ -136,7 +136,7 @@ def _champion(metrics: Path) -> str:
 
 
 def _copies(rows: pd.DataFrame, times: int, names: Sequence[str]) -> pd.DataFrame:
-    """Repeat rows; what these columns name, also side by side, is of the copy alone."""
+    """Repeat rows `times` times; values in the columns `names` get a suffix unique to the copy."""
     copies = []
     for copy in range(times):
         own = {name: rows[name].str.replace(AND, f"#{copy}{AND}", regex=False) + f"#{copy}" for name in names}
@@ -145,7 +145,7 @@ def _copies(rows: pd.DataFrame, times: int, names: Sequence[str]) -> pd.DataFram
 
 
 def _machines(times: int) -> Measured:
-    """Return what the first application of the fingerprints was measured on, so many times."""
+    """Return `times` noisy copies of the application that covers the most machines."""
     table = FingerprintTable.read(PLACES.processed)
     one = table.measured(table.covering(1)[0])
     many = one.rows(np.tile(np.arange(len(one.y)), times))
@@ -166,7 +166,7 @@ def _noise(shape: tuple[int, ...]) -> NDArray[np.float64]:
     return NOISE * np.random.default_rng(SEED).standard_normal(shape)
 
 
-#: A fit that takes less than so many seconds is done again, and the shortest counts.
+#: A fit that takes less than `SHORT` seconds is repeated, `ROUNDS` times in all; the shortest counts.
 SHORT, ROUNDS = 2.0, 3
 
 
@@ -181,7 +181,7 @@ class Learnt:
 
 
 def learnt(model: str, times: int) -> Learnt:
-    # what is imported on the way is not counted
+    # warm-up: imports are not timed
     LESSONS[model](1).learn()
     lesson = LESSONS[model](times)
     data, seconds = _resident(), clocked(lesson.learn, time.process_time)[0]
@@ -199,7 +199,7 @@ TIMES = (1, 10, 100)
 
 
 def row(name: str, found: Sequence[Learnt]) -> tuple[object, ...]:
-    """Return the row of a model that was fitted at all sizes."""
+    """Return the table row of a model fitted at all sizes."""
     first, small, large = found[0], *found[-2:]
     exponent = np.log(large.seconds / small.seconds) / np.log(large.cases / small.cases)
     seconds, peaks = [one.seconds for one in found], [one.peak for one in found]
@@ -208,7 +208,7 @@ def row(name: str, found: Sequence[Learnt]) -> tuple[object, ...]:
 
 
 def measured(name: str, times: int) -> Learnt:
-    """Learn in a process of its own, whose memory is its own, too."""
+    """Fit in a separate process, so that its peak memory is that of this fit."""
     command = [sys.executable, "-m", "benchmarks.growth", "--one", name, str(times)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return Learnt(**json.loads(done.stdout))

@@ -1,7 +1,7 @@
-"""Accuracy on public co-runs: ``uv run python -m benchmarks.impact ../shared/data`` (some 15 minutes).
+"""Accuracy on public co-runs: ``uv run python -m benchmarks.impact ../shared/data`` (about 15 minutes).
 
 Nothing is tuned: every model has the parameters that its search would try first, ours without the rates where
-there are hundreds of events. Families and devices never straddle a split; see `training.corun.splits`.
+there are hundreds of events. Families and devices are never split; see `training.corun.splits`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ COLUMNS = dict.fromkeys(("data", "held out", "seed", "model", "n"), "") | {
 
 
 def table_of(tables: CorunTables) -> ImpactTable:
-    """Return instances and vectors of what can be learned from."""
+    """Return instances and vectors of the valid co-runs."""
     kept = decide(tables, 0.2).kept(tables)
     solo = Solo.of(kept)
     found = instances(kept, solo)
@@ -43,7 +43,7 @@ def table_of(tables: CorunTables) -> ImpactTable:
 
 
 def recipe_of(table: ImpactTable, model: str, seed: int) -> ImpactRecipe:
-    """Return how a model is fitted without tuning."""
+    """Return the recipe that fits `model` with its first parameters, without tuning."""
     params = CATALOGUE[model].first(len(table.rates))
     params |= {"preparation": "n-d"} if CATALOGUE[model].prepared else {}
     return ImpactRecipe(model, params, table.columns(model), TOLERANCE, seed, table.rates)
@@ -58,7 +58,7 @@ def errors_of(table: ImpactTable, recipe: ImpactRecipe, train: Rows, test: Rows)
 def rows_of(
     data: str, table: ImpactTable, designs: tuple[str, ...], models: tuple[str, ...], seed: int
 ) -> Iterator[tuple[object, ...]]:
-    """Yield a row of the result per design and model, fitted without tuning."""
+    """Yield a row of the table per design and model, fitted without tuning."""
     for design, divided in possible(table.frame, designs, FOLDS, seed).items():
         for model in models:
             recipe = recipe_of(table, model, seed)
@@ -71,7 +71,7 @@ def rows_of(
 
 
 def _between(table: ImpactTable) -> float:
-    """Return the mean of |impact / impact in the other campaign - 1| over pairs that both have."""
+    """Return the mean of |impact / impact in the other campaign - 1| over the pairs of both campaigns."""
     both = table.frame.pivot_table(index=["task", "corunners"], columns="machine", values="impact").dropna()
     first, second = both.to_numpy(np.float64).T
     return float(np.abs(first / second - 1).mean())

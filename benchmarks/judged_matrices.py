@@ -1,4 +1,4 @@
-"""How long verdicts on matrices take, and whether what they name as drivers drove them.
+"""How long verdicts on matrices take, and how much of a verdict is due to the metrics named as its drivers.
 
 Run it with ``python -m benchmarks.judged_matrices``; it writes ``docs/results/judged-matrices.md``.
 """
@@ -30,24 +30,24 @@ from training.matrices.schemes import Cell
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.intp]
-#: From rows of pairs, the engine and a number, to places of so many metrics for each pair.
+#: Maps rows of pairs, the engine's log-odds and n to the indices of n metrics per pair.
 Way = Callable[[Removal, Odds, int], Whole]
-#: So many metrics are tried by Shapley's ends.
+#: Metrics per pair whose Shapley terms are computed: those with the largest differences.
 TRIED = 100
 
 
 def ours(removal: Removal, odds_of: Odds, n: int) -> Whole:
-    """Name what perfjudge names."""
+    """Return the drivers that perfjudge names."""
     return np.concatenate([found.metric for _, found in drivers(removal, odds_of, n)])
 
 
 def largest(removal: Removal, _: Odds, n: int) -> Whole:
-    """Name the largest differences in units of noise, whatever the engine makes of them."""
+    """Return the metrics with the largest differences in units of noise, whatever the engine's answer."""
     return np.argsort(-removal.sizes, axis=1, kind="stable")[:, :n]
 
 
 def ends(removal: Removal, odds_of: Odds, n: int) -> Whole:
-    """Name by the mean of the first and the last term of Shapley's value, each metric by itself."""
+    """Rank metrics by the mean of the first and the last term of Shapley's value, each metric alone."""
     return np.array([_ends_of(removal, odds_of, pair)[:n] for pair in range(len(removal.sizes))])
 
 
@@ -75,7 +75,7 @@ WAYS: dict[str, Way] = {
 
 
 def odds_without(removal: Removal, odds_of: Odds, pair: Whole, gone: NDArray[np.bool_]) -> Floats:
-    """Return the log-odds of versions of pairs without what is `gone`, shape (n_versions,)."""
+    """Return the mean log-odds of versions of pairs without the metrics in `gone`, shape (n_versions,)."""
     x, version = removal.without(pair, gone)
     odds = odds_of(x, pair[version])
     return np.bincount(version, odds, len(pair)) / np.bincount(version, minlength=len(pair))
@@ -84,7 +84,7 @@ def odds_without(removal: Removal, odds_of: Odds, pair: Whole, gone: NDArray[np.
 SHIPPED = Path("data/raw/matrices")
 MODELS = ("logistic", "knn", "random-forest", "xgboost")
 TRIALS, MISSING, FOLDS = 6, 0.5, 3
-#: Metrics that are named, and of how many verdicts are told without them.
+#: Metrics named per pair, and the numbers of them whose removal is measured.
 NAMED, STEPS = 5, (1, 3, 5)
 BATCH, SINGLY = 1000, 20
 
@@ -142,7 +142,7 @@ def _of_pair(tables: MatrixTables, name: str) -> MatrixTables:
 
 
 def _anew(tables: MatrixTables) -> MatrixTables:
-    """Return the tables without what was found out of them the last time."""
+    """Return a copy of the tables without cached values."""
     return MatrixTables(tables.runs, tables.causes, tables.metrics)
 
 
@@ -195,7 +195,7 @@ def _fallen(model: str, folds: list[FoldPart]) -> Iterator[tuple[object, ...]]:
 
 
 def _failing(model: str, part: FoldPart) -> tuple[Removal, Odds, float]:
-    """Return the pairs of a fold that fail, what tells their log-odds, and from which on they fail."""
+    """Return the failing pairs of a fold, the function of their log-odds, and the threshold's log-odds."""
     engine = Engine(FULL, model, TRIALS, SEED).fit(part.train)
     judged = engine.judged(part.test)
     names = judged.loc[judged["abnormal"], "pair_id"]
@@ -204,7 +204,7 @@ def _failing(model: str, part: FoldPart) -> tuple[Removal, Odds, float]:
 
 
 def _odds_left(removal: Removal, odds_of: Odds, cut: float, way: Way) -> np.ndarray:
-    """Return by how much log-odds exceed what fails, as they are and without the first metrics named."""
+    """Return log-odds minus `cut`: of the full pairs, then without the first metrics named by `way`."""
     named, pair = way(removal, odds_of, NAMED), np.arange(len(removal.sizes))
     gone = np.zeros(removal.sizes.shape, bool)
     found = [odds_without(removal, odds_of, pair, gone)]

@@ -1,4 +1,4 @@
-"""How long verdicts take: a command from cold, and 100,000 of them in one process.
+"""How long verdicts take: a command including its start, and 100,000 comparisons in one process.
 
 Run it with ``python -m benchmarks.judging``; it writes ``docs/results/judging.md``.
 """
@@ -32,11 +32,11 @@ from training.comparisons.train import remember
 from training.estimators.catalogue import CATALOGUE
 
 VERDICTS = 100_000
-#: So many are judged alone, with so many earlier builds.
+#: Comparisons judged one at a time, and earlier builds in their history.
 SINGLY, BUILDS = 200, 20
 COLD = 300
 MODELS = ("logistic", "xgboost", "random-forest", "knn-distance")
-#: Of synthetic comparisons: samples a side, and the share that is slower.
+#: Samples per side and share of slower targets of the synthetic comparisons.
 REPETITIONS = 5
 SLOWER_SHARE = 0.2
 
@@ -44,7 +44,10 @@ SLOWER_SHARE = 0.2
 def synthetic(
     comparisons: int, seed: int = 0, threads: Sequence[int] = (1, 4)
 ) -> tuple[ComparisonTables, np.ndarray]:
-    """Make comparisons with five repetitions a side, a configuration for each number of threads."""
+    """Draw comparisons with five repetitions a side and a configuration per number of threads.
+
+    Returns the tables, and flags of the comparisons whose target is slower.
+    """
     rng = np.random.default_rng(seed)
     slower = rng.random(comparisons) < SLOWER_SHARE
     rows = pd.MultiIndex.from_product(
@@ -64,7 +67,7 @@ def synthetic(
 
 
 def trained(name: str, directory: Path) -> Path:
-    """Fit the catalogue's model `name`, with its first configuration, on 1,000 synthetic comparisons."""
+    """Fit and write the catalogue's model `name`, with first parameters, on 1,000 synthetic comparisons."""
     from training.estimators.catalogue import answering, pipeline
 
     tables, slower = synthetic(1000, seed=1)
@@ -90,7 +93,7 @@ def _table(tables: ComparisonTables, features: np.ndarray, slower: np.ndarray) -
 
 
 def verdict_rows(directory: Path) -> Iterator[tuple[object, ...]]:
-    """Measure verdicts: of many at once, and one at a time with a history and from bytes to bytes."""
+    """Measure verdicts: many at once, and one at a time, with a history and from request to response."""
     tables, _ = synthetic(VERDICTS)
     bodies = {"": _bodies(0), f", {BUILDS} earlier builds": _bodies(BUILDS)}
     for name in MODELS:
@@ -116,7 +119,7 @@ def verdict_rows(directory: Path) -> Iterator[tuple[object, ...]]:
 
 
 def _explain(judgement: Judgement, *, flips: bool = False) -> None:
-    """Make everything that is said of each verdict, with or without the changes that would flip it."""
+    """Compute the full explanation of each verdict, counterfactuals only if `flips`."""
     for one in judgement.told():
         _ = one.reasons, one.words, one.examples, one.unlike, one.flip if flips else None
 
@@ -132,7 +135,7 @@ def _bodies(builds: int) -> list[bytes]:
 
 
 def cold_rows() -> Iterator[tuple[object, ...]]:
-    """Measure commands in processes of their own."""
+    """Measure commands, each in a new process."""
     with tempfile.TemporaryDirectory() as temporary:
         model, request = trained("random-forest", Path(temporary)), Path(temporary) / "request.json"
         request.write_text(json.dumps({"comparisons": [_asked(row) for row in range(COLD)]}))

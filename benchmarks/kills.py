@@ -1,7 +1,7 @@
-"""Whether the next ``dvc repro`` ends with the same figures, whenever the one before was killed.
+"""Kill ``dvc repro`` at random moments, and check that the next run ends with the same figures.
 
 Run it with ``python -m benchmarks.kills [RUNS [FAMILY...]]``; it writes ``docs/results/kills.md``. A run
-takes up to twice as long as the small suite's pipeline.
+takes up to twice as long as the pipeline on the reduced data.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from benchmarks.table import SEED, Table, figures_of, machine, repro, require_pr
 from data.families import FAMILIES
 
 ROOT = Path(__file__).resolve().parents[1]
-#: By family and verb, what differs from the shipped params.yaml.
+#: By family and verb, the changes to the shipped params.yaml.
 KNOBS: dict[str, dict[str, Any]] = {
     "comparisons": {
         "tune": {"trials": 2, "folds": 2, "models": ["logistic"]},
@@ -49,17 +49,17 @@ KNOBS: dict[str, dict[str, Any]] = {
         "evaluate": {"entries": ["forest", "median"]},
     },
 }
-#: How many operations and test cases are kept.
+#: Numbers of operations and test cases that are kept.
 OPERATIONS, CASES = 16, 4
 
 
 def made(root: Path) -> Path:
-    """Make the copy in `root`, a repository of git in which nothing has run; return it."""
-    # what is compiled stays, but for files that other processes are about to rename
+    """Copy the project to `root` as a git repository without any stage output; return `root`."""
+    # compiled files are copied, but not those that other processes are about to rename
     left_out = shutil.ignore_patterns("*.pyc.*", "raw", "interim", "valid", "processed", ".gitignore")
     for room in ("data", "features", "training", "serving"):
         shutil.copytree(ROOT / room, root / room, ignore=left_out)
-        # once for all copies of this one, which keep the times of its files
+        # compiled once: further copies keep the files' times, so that the compiled code stays valid
         compileall.compile_dir(root / room, quiet=1)
     shutil.copytree(ROOT / "data/raw", root / "data/raw", ignore=shutil.ignore_patterns("journal.jsonl"))
     for name in (".dvc/config", "dvc.yaml", "reports/dvc.yaml", ".dvcignore", ".gitignore"):
@@ -76,7 +76,7 @@ def made(root: Path) -> Path:
 
 
 def _lessen(raw: Path) -> None:
-    """Keep the first of what the tables are of."""
+    """Reduce the raw data to the first operations and test cases."""
     measured = raw / "measured"
     operations = _first(measured / "comparisons.parquet", "operation", OPERATIONS)
     keep(measured, ("results", "comparisons"), lambda table: table["operation"].isin(operations))
@@ -95,34 +95,34 @@ def _first(path: Path, column: str, most: int) -> pd.Series:
 
 
 def keep(directory: Path, tables: Iterable[str], rows: Callable[[pd.DataFrame], pd.Series]) -> None:
-    """Keep of tables in `directory` those rows at which `rows` is true."""
+    """Rewrite the tables in `directory` with the rows where `rows` is true."""
     for name in tables:
         table = pd.read_parquet(directory / f"{name}.parquet")
         table[rows(table)].to_parquet(directory / f"{name}.parquet", index=False)
 
 
 def targets(families: Iterable[str]) -> list[str]:
-    """Return the stages to name for these families alone; none for all, so that every stage runs."""
+    """Return the stages of these families to pass to DVC; empty for all families: every stage runs."""
     chosen = list(families)
     whole = sorted(chosen) == sorted(FAMILIES)
     return [] if whole else [f"{verb}@{family}" for family in chosen for verb in ("promote", "report")]
 
 
 def repro_of(root: Path, stages: Iterable[str]) -> tuple[list[str], dict[str, str]]:
-    """Return the command that brings stages of the copy, by default all, up to date, and its environment."""
+    """Return the ``dvc repro`` command of the copy for `stages`, by default all, and its environment."""
     site = str(root / ".dvc/site")
     return repro(stages, PYTHONPATH=str(root), DVC_SITE_CACHE_DIR=site, MLFLOW_TRACKING_URI="")
 
 
-#: What is killed: DVC alone, its whole process group, or the stage that it runs.
+#: Killed processes: DVC alone, its whole process group, or the stage that it runs.
 KINDS = ("dvc", "group", "stage")
-#: Seconds in which what was left behind has to end.
+#: Seconds that the remaining processes have to end.
 _PATIENCE = 10.0
 
 
 @dataclass(frozen=True)
 class Killed:
-    """A run that was killed, and the next one."""
+    """A killed run, and the outcome of the run after it."""
 
     kind: str
     after: float
@@ -135,12 +135,12 @@ class Killed:
 
     @property
     def well(self) -> bool:
-        """Whether nothing is to be seen of the kill."""
+        """Whether the next run succeeded with the same figures and left nothing behind."""
         return self.status == 0 and self.same and self.left == 0 and self.unfinished == 0
 
 
 def whole(root: Path, stages: Sequence[str]) -> tuple[float, dict[str, bytes]]:
-    """Bring stages of the copy in `root` up to date undisturbed; return the seconds, and its figures."""
+    """Run `stages` of the copy in `root` without interruption; return the seconds and the figures."""
     begin = time.perf_counter()
     status, said = _again(root, stages)
     if status:
@@ -149,7 +149,7 @@ def whole(root: Path, stages: Sequence[str]) -> tuple[float, dict[str, bytes]]:
 
 
 def killed(root: Path, stages: Sequence[str], kind: str, after: float, wanted: dict[str, bytes]) -> Killed:
-    """Kill a run of the copy in `root` after so many seconds, and run it again at once."""
+    """Kill a run of the copy in `root` after `after` seconds, and run it again at once."""
     command, environment = repro_of(root, stages)
     log = root / "killed.log"
     with log.open("wb") as said:
@@ -189,7 +189,7 @@ def _again(root: Path, stages: Sequence[str]) -> tuple[int, str]:
 
 
 def unfinished(root: Path) -> int:
-    """Count what a promotion or a stage left half done."""
+    """Count half-written files and inconsistent MLflow records that a stage or a promotion left."""
     parts = len([*root.glob("reports/**/.*.part"), *root.glob("models/**/.*.part")])
     store = root / "mlflow.db"
     if not store.is_file():
@@ -205,7 +205,7 @@ def unfinished(root: Path) -> int:
 
 
 RUNS = 20
-#: Of the time that an undisturbed run takes; the end of a run that is quicker is no kill.
+#: Latest kill as a share of an undisturbed run's time; a faster run would have ended before it.
 LATEST = 0.95
 _TOLD = {
     "dvc": "DVC's process alone",

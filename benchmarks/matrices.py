@@ -1,4 +1,4 @@
-"""The engine of matrices on the data set that the pipeline evaluated last, beside its paper and opponents.
+"""The engine of matrices on the last evaluated data set, compared with its paper and the reference methods.
 
 Run it with ``python -m benchmarks.matrices`` after ``dvc repro`` or ``dvc exp run``; it writes
 ``docs/results/matrices-<data set>.md`` from ``reports/matrices``.
@@ -27,7 +27,7 @@ CURVES = {
     "± over folds": ".3f",
 }  # fmt: skip
 FIGURES = ("runs", "invalid", "balanced_accuracy", "false_positive", "false_negative")
-#: Of runs, against the analysts' flags.
+#: Columns about the validity of runs, compared with the analysts' flags.
 VALIDITY = {
     "judge": "", "runs": "d", "invalid": "d", "balanced accuracy": ".3f", "valid rejected": "d",
     "invalid accepted": "d",
@@ -35,7 +35,7 @@ VALIDITY = {
 
 
 def judges(metrics: dict[str, Any]) -> Table:
-    """Make the table of models and opponents, of pairs, best first."""
+    """Return the table of verdicts on pairs by models and reference methods, best first."""
     content, data = metrics["splits"][SPLIT], metrics["data"]
     entries = content["entries"] | {"best of the other folds": metrics["selected"]}
     served = {"champion behind rules and validity tree": metrics["served"]}
@@ -55,7 +55,7 @@ def judges(metrics: dict[str, Any]) -> Table:
 
 
 def unknown(metrics: dict[str, Any]) -> Iterator[Table]:
-    """Yield the same table of causes that were held out, where causes are known."""
+    """Yield the same table for held-out causes, if the data set names causes."""
     if CAUSES in metrics["splits"]:
         content = metrics["splits"][CAUSES]
         told = "What is asked has other causes, and is of other test cases, than what was learned from."
@@ -65,7 +65,7 @@ def unknown(metrics: dict[str, Any]) -> Iterator[Table]:
 
 
 def seed_tables(tables: pd.DataFrame) -> Iterator[Table]:
-    """Yield the paper's tables 2 and 4 to 8."""
+    """Yield tables 2 and 4 to 8 of the paper."""
     for number, rows in tables.groupby("table", sort=True):
         cells = [(row["row"], *_counts(row)) for _, row in rows.iterrows()]
         notes = [f"Scheme: {'; '.join(rows['scheme'].drop_duplicates())}."]
@@ -73,14 +73,14 @@ def seed_tables(tables: pd.DataFrame) -> Iterator[Table]:
 
 
 def ablation(table: pd.DataFrame) -> Iterator[Table]:
-    """Yield the ablation: remedies added, left out, and groupings."""
+    """Yield the tables of the ablation: remedies added, remedies left out, and groupings."""
     for part, rows in table.groupby("part", sort=True):
         cells = [(row["model"], row["remedy"], *_counts(row)) for _, row in rows.iterrows()]
         yield Table(f"Remedies: {part}", {"model": "", "remedy": ""} | COUNTS, cells)
 
 
 def curves(table: pd.DataFrame) -> Table:
-    """Make the table of figures 4 to 6."""
+    """Return the table of the paper's figures 4 to 6."""
     rows = table[["figure", "model", "grouping", "x", "balanced_accuracy", "spread"]]
     notes = [
         "4: cost ratio; 5: normal training vectors per abnormal one; 6: components, the last all metrics.",

@@ -1,4 +1,4 @@
-"""How long the whole pipeline takes from nothing, and whether it repeats itself to the byte.
+"""How long the whole pipeline takes from scratch, and whether two runs give the same bytes.
 
 Run it with ``python -m benchmarks.pipeline`` on a clean checkout; it writes ``docs/results/pipeline.md``.
 """
@@ -14,12 +14,12 @@ from statistics import median
 
 from benchmarks.table import Table, figures_of, machine, repro, require_programs
 
-#: How a line begins with which the stage promote of comparisons ends, after the table.
+#: Beginning of the line that the promote stage of comparisons prints after its table.
 CHAMPION = "regression-comparison v"
 
 
 def timed_repro(root: Path) -> tuple[float, float]:
-    """Run ``dvc repro`` in `root`, with its code and this interpreter's packages."""
+    """Run ``dvc repro`` in `root`; return its seconds, and those until the table of comparisons."""
     command, environment = repro()
     begin, table = time.perf_counter(), float("nan")
     with subprocess.Popen(command, cwd=root, env=environment, stdout=subprocess.PIPE, text=True) as run:

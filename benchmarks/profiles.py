@@ -36,9 +36,9 @@ from training.fingerprints.profiles import Profile, overlap, profile, resamples,
 
 JOBS = 2
 SETS = ("quiho", "sparecores")
-#: Where they lie.
+#: Directory of the public data sets.
 SHARED = Path(os.environ.get("PERFJUDGE_SHARED", "../shared/data"))
-#: Applications of sparecores, and median errors of a plain forest in the README of the public data.
+#: Applications of sparecores, and the median errors of a plain forest in the README of the public data.
 REFERENCE = {
     "passmark:CPU_SORTING": 0.056,
     "gb:Single-Core_Clang": 0.050,
@@ -58,7 +58,10 @@ def table(name: str, shared: Path = SHARED) -> FingerprintTable:
 
 
 def present(asked: Sequence[str], *names: str) -> Iterator[str]:
-    """Yield those of the public data sets that are asked for and there; tell about the others on stderr."""
+    """Yield the names that are in `asked` and whose data exist; report the missing ones on stderr.
+
+    Raises `InputError` where the data of none of them exist.
+    """
     wanted = [name for name in names if name in asked]
     if not any((SHARED / name).is_dir() for name in wanted):
         raise InputError(f"needs {' or '.join(names)}", file=SHARED)
@@ -69,11 +72,11 @@ def present(asked: Sequence[str], *names: str) -> Iterator[str]:
             sys.stderr.write(f"skipped {name}: {SHARED / name} is not there\n")
 
 
-#: The paper's regression is refitted so often, and the time multiplied.
+#: Timed refits of the paper's regression; the time is multiplied.
 REFITS = 5
-#: Applications of the larger set, all of whose profiles are made.
+#: Number of applications of the larger data set whose profiles are timed.
 TIMED_APPLICATIONS = 40
-#: The stressor that stands for an application, to have one for every run of the fingerprint.
+#: The stressor used in place of an application, as it is measured in every run of the fingerprint.
 STAND_IN = "cpu"
 PARAMS = Profiling()
 FACTOR = PARAMS.resamples / REFITS
@@ -109,7 +112,7 @@ def _by_application(before: float, found: FingerprintTable) -> None:
 
 
 def all_runs(found: FingerprintTable) -> Measured:
-    """Return all runs, with one stressor in the part of the application."""
+    """Return all runs of the fingerprint, the stressor `STAND_IN` in place of an application."""
     runs = found.runs.dropna(subset=STAND_IN)
     x = runs.drop(columns=[*KEYS, STAND_IN])
     return Measured(
@@ -159,9 +162,9 @@ def profile_of(measured: Measured) -> Profile:
 RESAMPLES = 10
 #: The paper's regression takes 40 s for one fit of a thousand servers.
 BOOSTING: dict[str, Boosting] = {"quiho": "gradient-boosting", "sparecores": "xgboost"}
-#: Application, machines, and by the paper's method and ours the mean overlap over the same resamples.
+#: Application, number of machines, and mean overlap over the same resamples: paper's method, ours.
 Overlaps = tuple[str, int, float, float]
-#: The stressor that the paper's data put first.
+#: By application, the most important stressor according to the paper's data.
 FIRST = {
     "hpccg": "cache",
     "ssca": "cache",
@@ -195,7 +198,7 @@ def stability(asked: Sequence[str], applications: int) -> None:
 
 
 def overlapping(measured: Measured, boosting: Boosting) -> Overlaps:
-    """Find the top five in each resample by both methods, and how much they overlap."""
+    """Return how much the top five stressors of different resamples overlap, by both methods."""
     machines = measured.by_machine()
     seeds = [
         top(seed_shares(measured, SEED, counts, boosting))
@@ -206,7 +209,7 @@ def overlapping(measured: Measured, boosting: Boosting) -> Overlaps:
 
 
 def higher(rows: Sequence[Overlaps]) -> str:
-    """Tell for how many applications ours is the more stable."""
+    """Return a sentence: for how many applications our profile is the more stable."""
     better = sum(ours > seed for _, _, seed, ours in rows)
     equal = sum(ours == seed for _, _, seed, ours in rows)
     share = f"{better} of {len(rows)} applications ({better / len(rows):.1%}; {equal} equal)"
@@ -214,7 +217,7 @@ def higher(rows: Sequence[Overlaps]) -> str:
 
 
 def firsts(asked: Sequence[str]) -> None:
-    """Find what is first in the profiles that the paper shows, by its settings; write the page."""
+    """Find the most important stressors of the paper's profiles by its settings; write the page."""
     (quiho,) = present(asked, "quiho")
     measured = [table(quiho).measured(name) for name in FIRST]
     found = side_by_side(three, measured, Compute(JOBS), "the quiho paper's settings")
@@ -234,7 +237,7 @@ def firsts(asked: Sequence[str]) -> None:
 
 
 def three(measured: Measured) -> tuple[str, str, str, str]:
-    """Return the first stressors by each method, and whether ours can be trusted."""
+    """Return the first three stressors by each of three methods, and the trust verdict of ours."""
     ours = profile(measured, Profiling(), SEED)
     boosted = (seed_shares(measured, SEED, boosting=name) for name in ("gradient-boosting", "xgboost"))
     first, second = (_first_names(measured, shares) for shares in boosted)
@@ -285,15 +288,15 @@ def prediction(asked: Sequence[str]) -> None:
 
 
 APPLICATIONS = {"quiho": 120, "sparecores": 40}
-#: Halves of an application by each way to halve.
+#: Divisions into halves per application and way of dividing.
 HALVES = {"quiho": 5, "sparecores": 3}
 #: Pairs of different applications.
 PAIRS = 60
-#: Machines a side where there are few.
+#: Machines per side in comparisons of few machines.
 FEW = (10, 15, 20)
-#: Applications whose whole profiles are made, with so many machines a side.
+#: Applications whose whole profiles are computed, and machines per side.
 WHOLE = (20, 15)
-#: What a side needs to have a profile.
+#: Least number of machines on a side for a profile.
 LEAST = 4
 Flags = NDArray[np.bool_]
 Half = Callable[[Measured, np.random.Generator], tuple[Flags, Flags]]
@@ -301,10 +304,10 @@ Half = Callable[[Measured, np.random.Generator], tuple[Flags, Flags]]
 
 @dataclass(frozen=True)
 class Way:
-    """A way to make two sides out of the machines: a row of the table.
+    """A way to divide the machines into two sides: a row of the table.
 
-    `whole`: both profiles are made and compared, as ``perfjudge irup diff`` does; else the pair is only
-    tested, which gives the same p-values.
+    `whole`: both profiles are computed and compared, as ``perfjudge irup diff`` does; otherwise the pair is
+    only tested, which gives the same p-values.
     """
 
     name: str
@@ -315,7 +318,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Case:
-    """Two sides to compare: applications, and the machines of either; `seed` is that of the exchanges."""
+    """Two sides to compare: an application and its machines each; `seed` is that of the permutations."""
 
     way: Way
     a: Measured
@@ -411,7 +414,7 @@ def by_cpu(measured: Measured, generator: np.random.Generator) -> tuple[Flags, F
 
 
 def few(half: Half, machines: int, measured: Measured, generator: np.random.Generator) -> tuple[Flags, Flags]:
-    """Return some of the machines of each half."""
+    """Return at most `machines` machines of each half, drawn at random."""
     one, other = half(measured, generator)
     for side in (one, other):
         side[generator.permutation(np.flatnonzero(side))[machines:]] = False
@@ -419,7 +422,7 @@ def few(half: Half, machines: int, measured: Measured, generator: np.random.Gene
 
 
 def alarm(case: Case) -> bool:
-    """Tell whether the two profiles differ significantly."""
+    """Return whether the two profiles differ significantly."""
     if case.way.whole:
         try:
             a, b = (profile(side, PARAMS, SEED) for side in case.sides())

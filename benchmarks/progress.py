@@ -1,4 +1,4 @@
-"""The impact by progress: on simulated programs with phases, and on the shipped samples.
+"""The impact by the progress curve: on simulated programs with phases, and on the shipped samples.
 
 Run it with ``uv run python -m benchmarks.progress``; it writes ``docs/results/progress.md``.
 """
@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Simulated:
-    """A task with phases."""
+    """A task with phases: seconds alone, instruction rate, cache misses and slowdown of each."""
 
     seconds: Floats
     rate: Floats
@@ -37,36 +37,36 @@ class Simulated:
 
     @property
     def impact(self) -> float:
-        """Seconds together over seconds alone."""
+        """Co-run time over solo time."""
         return float(self.seconds @ self.slower / self.seconds.sum())
 
 
-#: Returns how much slower phases are together, from how they miss caches (0 to 1).
+#: Returns the slowdowns of phases in a co-run, given their cache misses (0 to 1).
 Slowing = Callable[[Generator, Floats], Floats]
 
 
 def uniform(rng: Generator, missing: Floats) -> Floats:
-    """Up to 40 %, whatever the phase does."""
+    """Return slowdowns of up to 40 %, independent of cache misses."""
     return 1 + rng.uniform(0, 0.4, len(missing))
 
 
 def little(rng: Generator, missing: Floats) -> Floats:
-    """Up to 6 %."""
+    """Return slowdowns of up to 6 %, independent of cache misses."""
     return 1 + rng.uniform(0, 0.06, len(missing))
 
 
 def demanded(rng: Generator, missing: Floats) -> Floats:
-    """As much as the others demand, times a sensitivity."""
+    """Return slowdowns that are the co-runners' demand times a sensitivity drawn for each phase."""
     return 1 + rng.lognormal(-1.8, 0.8) * rng.beta(1.2, 1.2, len(missing))
 
 
 def missed(rng: Generator, missing: Floats) -> Floats:
-    """As much as the others demand, times how the phase misses caches."""
+    """Return slowdowns that are the co-runners' demand times the cache misses of the phase."""
     return 1 + rng.lognormal(-1.2, 0.7) * missing * np.exp(rng.normal(0, 0.3, len(missing)))
 
 
 def heavy(rng: Generator, missing: Floats) -> Floats:
-    """Mostly little, seldom much."""
+    """Return slowdowns that are mostly small and seldom large."""
     return 1 + rng.exponential(rng.choice([0.03, 0.1, 0.25]), len(missing))
 
 
@@ -74,7 +74,7 @@ SLOWING: dict[str, Slowing] = {one.__name__: one for one in (uniform, little, de
 
 
 def task(rng: Generator, slowing: Slowing, *, recurring: bool, seconds: float = 60.0) -> Simulated:
-    """Make a task of 3 to 8 phases, which come once each or again and again."""
+    """Draw a task of 3 to 8 phases; each comes once, or repeatedly if `recurring`."""
     phases = int(rng.integers(3, 9))
     missing = rng.beta(0.8, 0.8, phases)
     rate = 3e9 * rng.uniform(0.25, 1.2, phases) * (1 - 0.6 * missing)
@@ -86,7 +86,7 @@ def task(rng: Generator, slowing: Slowing, *, recurring: bool, seconds: float = 
 
 
 def sampled_run(rng: Generator, of: Simulated, *, together: bool, until: float) -> pd.DataFrame:
-    """Sample a run every 0.2 s until some seconds, with 2 % of noise."""
+    """Sample a run every 0.2 s until `until` seconds, with 2 % of noise."""
     lasts = of.seconds * (of.slower if together else 1.0)
     ends = np.concatenate([[0.0], lasts.cumsum()])
     stop = min(until, ends[-1])
@@ -100,7 +100,7 @@ def sampled_run(rng: Generator, of: Simulated, *, together: bool, until: float) 
 
 
 SHIPPED = Path("data/raw/corun")
-#: Of the shipped co-runs of every other task, every so many is asked about; the others are for development.
+#: Every fourth shipped co-run is used, of every other task; the other tasks are for development.
 EVERY = 4
 TOLERANCE = 0.05
 COLUMNS = {
@@ -111,7 +111,7 @@ COLUMNS = {
 
 @dataclass(frozen=True)
 class Case:
-    """A truth, what progress says, and how much slower it was so far."""
+    """The true impact and the answer by the progress curve."""
 
     truth: float
     told: OnlineAnswer
@@ -122,7 +122,7 @@ class Case:
 
 
 def simulated(seconds: float, runs: int, *, recurring: bool, whole: bool) -> Iterator[Case]:
-    """Yield programs of 60 s with phases, of which so many seconds are seen."""
+    """Yield cases of simulated programs of 60 s; only `seconds` of the co-run are seen."""
     for place, slowing in enumerate(SLOWING.values()):
         for number in range(runs):
             rng = np.random.default_rng([SEED, place, number, recurring])
@@ -133,7 +133,7 @@ def simulated(seconds: float, runs: int, *, recurring: bool, whole: bool) -> Ite
 
 
 def shipped(seconds: float, *, whole: bool) -> Iterator[Case]:
-    """Yield shipped co-runs, of which perf counted no event of the processor."""
+    """Yield cases of shipped co-runs; perf counted no hardware events there."""
     tables = CorunTables.read(SHIPPED)
     sampled_runs = SampledRuns.of(tables.samples, seconds)
     pairs = paired(sampled_runs.runs, instances(tables, Solo.of(tables))).iloc[::EVERY]
@@ -154,7 +154,7 @@ def shipped(seconds: float, *, whole: bool) -> Iterator[Case]:
 
 
 def rows(about: tuple[object, ...], cases: list[Case]) -> Iterator[tuple[object, ...]]:
-    """Yield what progress is worth, and what the ratio so far is."""
+    """Yield a row for the answer by the progress curve, and one for the ratio so far."""
     truth = np.array([case.truth for case in cases])
     told = np.array([[case.told.impact, case.told.low, case.told.high] for case in cases], np.float64)
     holds = float(((told[:, 1] <= truth) & (truth <= told[:, 2])).mean())

@@ -1,6 +1,6 @@
-"""Count over random splits by whole operations whether promises are kept.
+"""Count over random splits by whole operations how often risk guarantees are kept.
 
-Run it with ``python -m benchmarks.promises`` where featurize ran; it writes
+Run it with ``python -m benchmarks.promises`` after the featurize stage; it writes
 ``docs/results/promises-<name>.md``.
 """
 
@@ -29,7 +29,7 @@ from training.evaluation.calibration import calibration_error
 from training.evaluation.thresholds import below_floor, best_cut
 
 Floats = NDArray[np.float64]
-#: No search: of boosted trees, parameters between those that searches choose where passes are many.
+#: Parameters of boosted trees instead of a search: between those that searches choose for many passes.
 PARAMS: Mapping[str, Mapping[str, float]] = {
     "xgboost": {
         "trees": 120,
@@ -40,13 +40,13 @@ PARAMS: Mapping[str, Mapping[str, float]] = {
     }
 }
 INNER_FOLDS = 3
-#: What is asked for beside the promises: at most that share of false alarms, that share sent to a person.
+#: Limits in addition to the guarantees: the false positive rate and the review rate.
 ASKED = Decide(false_alarms=0.01, looks=0.05)
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """Labelled vectors, and which lie below the floor."""
+    """Labelled vectors, and flags of those below the minimum effect size."""
 
     examples: Examples
     below: NDArray[np.bool_]
@@ -55,7 +55,7 @@ class Labelled:
 
     @classmethod
     def read(cls, root: Path, floor: float) -> Labelled:
-        """Read what featurize wrote under `root`."""
+        """Read the output of the featurize stage under `root`."""
         place = Places("comparisons", root).processed
         table = FeatureTable.read(place / "features.parquet", columns("extended"))
         below = below_floor(read_changes(place / "changes.parquet", table), floor)
@@ -64,7 +64,7 @@ class Labelled:
 
 @dataclass(frozen=True)
 class Became:
-    """What became of a split: the counts, and the error of the calibrated probabilities."""
+    """The result of one split: counts of outcomes, and the errors of calibrated and raw probabilities."""
 
     counted: pd.DataFrame
     calibration_error: float
@@ -72,7 +72,7 @@ class Became:
 
 
 def split(labelled: Labelled, share: float, model: str, seed: int) -> Became:
-    """Hold that share of the operations out, at random, and fit `model` to the others."""
+    """Hold out a share of the operations at random, fit `model` to the others and count outcomes."""
     examples = labelled.examples
     names = np.unique(examples.groups)
     drawn = np.random.default_rng(seed).permutation(len(names))[: int(share * len(names))]
@@ -98,7 +98,7 @@ def _said(labelled: Labelled, name: str, examples: Examples, asked: Floats, seed
 
 
 SPLITS = 200
-#: The shares of the operations that are held out.
+#: Shares of the operations that are held out.
 HELD = (0.25, 0.5)
 SHARES = (0.02, 0.05, 0.1)
 PROMISES = {
@@ -122,7 +122,7 @@ SENT = {
 
 
 def _promises(counted: pd.DataFrame, held: float) -> list[tuple[object, ...]]:
-    """Return the rows of `PROMISES`."""
+    """Return the rows of the table with the columns `PROMISES`."""
     rows: list[tuple[object, ...]] = []
     for share in SHARES:
         own = counted[(counted["kind"] == "missed") & np.isclose(counted["share"], share)]
@@ -134,7 +134,7 @@ def _promises(counted: pd.DataFrame, held: float) -> list[tuple[object, ...]]:
 
 
 def _sent(counted: pd.DataFrame, held: float, errors: tuple[float, float]) -> tuple[object, ...]:
-    """Return the row of `SENT`, all splits pooled."""
+    """Return the row of the table with the columns `SENT`, all splits pooled."""
     sums = counted[counted["kind"] == "chosen"].sum(numeric_only=True)
     parts = (("unsure", "cases"), ("missed", "fails"), ("false_alarms", "passes"))
     return (held, *(sums[name] / sums[whole] for name, whole in parts), *errors)

@@ -1,4 +1,4 @@
-"""How long ``dvc repro`` takes after 50 new labels, and what of the project it runs anew.
+"""How long ``dvc repro`` takes after 50 new labels, and which stages it runs again.
 
 Run it with ``python -m benchmarks.retraining`` on a checkout whose pipeline is up to date; it works on a
 copy, and writes ``docs/results/retraining.md``.
@@ -19,17 +19,17 @@ import pandas as pd
 
 from benchmarks.table import SEED, Table, busy, clocked, load, repro, require_programs
 
-#: How many labels are new, how many of them are mistaken, and how many there are in the end.
+#: Numbers of new labels, of wrong ones among them, and of all comparisons.
 NEW, OTHERWISE = 50, 5
 WHOLE = 982
 LABELS = "data/raw/measured/labels.parquet"
-#: What a checkout has that neither its code nor its pipeline needs.
+#: Files of a checkout that neither code nor pipeline needs.
 _LEFT = shutil.ignore_patterns(".venv", "*_cache", ".hypothesis", "__pycache__", ".bytecode", "mlruns", "tmp")
 _RUN = re.compile(r"^Running stage '([^']+)'", re.MULTILINE)
 
 
 def timed_repro(root: Path) -> tuple[float, Sequence[str]]:
-    """Run ``dvc repro`` in `root`, with its code and this interpreter's packages."""
+    """Run ``dvc repro`` in `root`; return the seconds and the stages that ran."""
     command, environment = repro()
     run = partial(subprocess.run, command, cwd=root, env=environment, check=True, capture_output=True)
     seconds, done = clocked(partial(run, text=True))
@@ -37,7 +37,7 @@ def timed_repro(root: Path) -> tuple[float, Sequence[str]]:
 
 
 def withhold(root: Path) -> pd.DataFrame:
-    """Take the labels of 50 comparisons of `root` away, and return them as somebody would give them."""
+    """Remove the labels of 50 comparisons of `root`; return them as a person's labels, 5 of them wrong."""
     labels = pd.read_parquet(root / LABELS)
     new = labels.sample(NEW, random_state=SEED)
     labels.drop(new.index).to_parquet(root / LABELS, index=False)
@@ -57,7 +57,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch) / "project"
         shutil.copytree(Path.cwd(), root, symlinks=True, ignore=_LEFT)
-        # the copy's own repository: a worktree names the one that it belongs to
+        # a new repository, as .git of a worktree names the repository that it belongs to
         (root / ".git").unlink() if (root / ".git").is_file() else shutil.rmtree(root / ".git")
         subprocess.run(["git", "init", "--quiet"], cwd=root, check=True)
         new = withhold(root)

@@ -32,7 +32,7 @@ MODEL, TRIALS, MISSING = "logistic", 6, 0.5
 
 
 def _processor() -> float:
-    """Return the processor seconds of this process and of those that it started."""
+    """Return the processor seconds of this process and its children."""
     me = psutil.Process()
     times = [one.cpu_times() for one in (me, *me.children(recursive=True))]
     return float(sum(one.user + one.system for one in times))
@@ -50,19 +50,19 @@ def learn(source: Path, work: Path, jobs: int) -> None:
 
 
 SIZES = (200_000, 2_000_000)
-#: Vectors of a file of the source; of each, some have test cases of their own.
+#: Vectors per file of the source; test cases differ between files.
 FILE = 20_000
-#: Seconds between two looks at the memory of all processes.
+#: Seconds between two measurements of the memory of all processes.
 LOOK = 0.05
 STEPS = {"clean": "parting and cleaning", "features": "feature stage", "fit": "search and fit of all groups"}
-#: What the plan is for, and by whom it is done.
+#: Vectors and workers of the extrapolated plan.
 PLANNED, WORKERS = 1_000_000_000, 64
 GIB, HOUR = 2**30, 3600
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One run: vectors, seconds, resident memory at its peak, and what lay on disk."""
+    """One run: vectors, times of the steps, peak resident memory and disk usage in bytes."""
 
     vectors: int
     told: dict[str, Any]
@@ -75,7 +75,7 @@ class Measured:
 
 
 def write(directory: Path, vectors: int) -> None:
-    """Write a table of so many vectors, a file at a time."""
+    """Write a table of `vectors` vectors, a file at a time."""
     directory.mkdir(parents=True)
     for number in track(range(vectors // FILE), f"make {vectors:,} vectors", transient=True):
         tables = generate(FILE, seed=number)
@@ -87,7 +87,7 @@ def write(directory: Path, vectors: int) -> None:
 
 
 def measured(vectors: int, root: Path, jobs: int) -> Measured:
-    """Make vectors, learn from them in a process of its own, and look at its memory meanwhile."""
+    """Generate vectors, train on them in a separate process, and sample its memory."""
     source, work = root / f"{vectors}" / "matrices", root / f"{vectors}" / "work"
     if not source.exists():
         write(source, vectors)
@@ -100,7 +100,7 @@ def measured(vectors: int, root: Path, jobs: int) -> Measured:
 
 
 def _memory(parent: psutil.Process, process: subprocess.Popen[str]) -> Iterator[int]:
-    """Yield the resident memory of a process and of those that it started, until it ends."""
+    """Yield the resident memory of a process and its children until it ends."""
     while process.poll() is None:
         with suppress(psutil.NoSuchProcess):
             yield sum(_resident(one) for one in [parent, *parent.children(recursive=True)])
@@ -153,7 +153,7 @@ noise of all runs, and for each fifth of the test cases those of the others, and
 
 
 def plan(small: Measured, large: Measured) -> Table:
-    """Return what a thousand million vectors would cost, by what each vector more has cost."""
+    """Return the extrapolated cost of `PLANNED` vectors, by the marginal cost of a vector."""
     more = large.vectors - small.vectors
     seconds = {words: large.told[step] - small.told[step] for step, words in STEPS.items()}
     seconds |= {"all": large.seconds - small.seconds}

@@ -1,6 +1,6 @@
-"""How many questions a server answers, beside MLflow's own server with the same model.
+"""Throughput and latency of the server, compared with MLflow's own server of the same model.
 
-Run it with ``python -m benchmarks.serving`` after ``dvc repro``, on an idle machine; it wants ``wrk``
+Run it with ``python -m benchmarks.serving`` after ``dvc repro``, on an idle machine; it needs ``wrk``
 (Debian has it) and writes ``docs/results/serving.md``.
 """
 
@@ -33,14 +33,14 @@ from data.matrices.tables import RUN_DTYPES, SIDES, SUMMARY
 from training.registry.champions import CHAMPION, located, tracking_uri
 
 CONNECTIONS = 16
-#: Of one load, and how many there are of each kind; the one of median throughput counts.
+#: Seconds of one load test, and number of rounds; the result of median throughput counts.
 SECONDS, ROUNDS = 8, 3
-#: So many questions are asked while the memory is looked at, and so many comparisons make a batch.
+#: Requests sent while the memory is measured, and comparisons of a batch request.
 MEMORY, BATCH = 100_000, 10_000
 JSON = {"Content-Type": "application/json"}
-#: Of a co-run, that an online question brings; and the door that answers one question at a time.
+#: Seconds of co-run samples in an online request, and the endpoint that gets one request at a time.
 SAMPLED, ALONE = 2.0, "/v1/irup"
-#: What wrk does: bodies one after the other; in the end the figures as JSON.
+#: Script of wrk: sends the bodies in turn, and prints the figures as JSON in the end.
 _SCRIPT = """
 local bodies, next_one = {}, 0
 function init(args)
@@ -63,7 +63,7 @@ end
 
 @dataclass(frozen=True)
 class Load:
-    """What came of asking as fast as answers came: so many answers in so many seconds, times in ms."""
+    """The result of a closed-loop load test by wrk; `p50` and `p99` are latencies in milliseconds."""
 
     answers: int
     seconds: float
@@ -79,7 +79,7 @@ class Load:
 def loaded(
     url: str, bodies: Sequence[str] = (), connections: int = CONNECTIONS, seconds: int = SECONDS
 ) -> Load:
-    """Ask an address by so many connections, one body after the other; without bodies, GET it."""
+    """Send the bodies in turn over `connections` connections; without bodies, send GET requests."""
     with tempfile.TemporaryDirectory() as scratch:
         script, lines = Path(scratch) / "load.lua", Path(scratch) / "bodies"
         script.write_text(_SCRIPT, encoding="utf-8")
@@ -92,8 +92,8 @@ def loaded(
 
 @contextmanager
 def running(command: Sequence[str], url: str) -> Iterator[int]:
-    """Run a server for as long as the block lasts, from when `url` answers; give the process's number."""
-    # MLflow looks for uvicorn on the path, and runs it below a shell
+    """Run a server while the block lasts; yield its process id as soon as `url` answers."""
+    # MLflow finds uvicorn by PATH and starts it through a shell, so the whole process group is ended
     around = {**os.environ, "PATH": f"{PERFJUDGE.parent}:{os.environ['PATH']}"}
     told: dict[str, Any] = {"env": around, "start_new_session": True}
     with tempfile.TemporaryFile() as log, subprocess.Popen(command, stdout=log, stderr=log, **told) as server:
@@ -123,7 +123,7 @@ def post(url: str, body: bytes) -> bytes:
 
 
 def comparisons() -> list[dict[str, Any]]:
-    """Return the shipped comparisons as a request has them."""
+    """Return the shipped comparisons in the format of a request."""
     tables = ComparisonTables.read(Path("data/interim/comparisons"))
     by_operation = dict(list(tables.results.groupby(["benchmark", "operation", "machine"])))
     return [_comparison(row, by_operation) for row in tables.comparisons.itertuples()]
@@ -147,7 +147,7 @@ def _comparison(row: Any, by_operation: dict[Any, pd.DataFrame]) -> dict[str, An
 
 
 def rows_for_mlflow() -> list[str]:
-    """Return the vectors of the shipped comparisons as MLflow's server takes them, one a body."""
+    """Return request bodies for MLflow's server, each with the vector of one shipped comparison."""
     with located(lambda: "regression-comparison", None) as found:
         names = json.loads((found.directory / "extra_files/card.json").read_text())["features"]
     vectors = pd.read_parquet("data/processed/comparisons/features.parquet")[names].astype(float)
@@ -156,7 +156,7 @@ def rows_for_mlflow() -> list[str]:
 
 
 def other_bodies() -> dict[str, list[str]]:
-    """Return questions to the other families' doors, of what was shipped."""
+    """Return request bodies for the endpoints of the other families by path, made from the shipped data."""
     return {
         "/v1/matrices/judge": list(_pairs(20)),
         "/v1/corun/static": list(_coruns()),
@@ -229,7 +229,7 @@ def memory_of(process: int) -> float:
 
 
 def memory_rows(process: int, url: str, bodies: Sequence[str]) -> Iterator[tuple[object, ...]]:
-    """Ask `MEMORY` questions, and tell the memory after each fifth of them."""
+    """Send `MEMORY` requests, and yield a row with the resident memory after each fifth of them."""
     asked = 0
     for part in range(1, 6):
         while asked < part * MEMORY / 5:
@@ -238,7 +238,7 @@ def memory_rows(process: int, url: str, bodies: Sequence[str]) -> Iterator[tuple
 
 
 def rounds(asks: Mapping[str, Callable[[], Load]]) -> dict[str, Load]:
-    """Do each in turn, `ROUNDS` times, and return of each the one of median throughput."""
+    """Run all load tests in turn, `ROUNDS` times; return the result of median throughput of each."""
     found = [{name: ask() for name, ask in asks.items()} for _ in range(ROUNDS)]
     return {
         name: sorted((one[name] for one in found), key=lambda one: one.per_second)[ROUNDS // 2]

@@ -1,4 +1,4 @@
-"""Similarity logistic beside a plain EM loop around scikit-learn's logistic regression.
+"""Similarity logistic compared with a plain EM loop around scikit-learn's logistic regression.
 
 Run it with ``uv run python -m benchmarks.similarity``; it writes ``docs/results/similarity.md``.
 """
@@ -20,9 +20,9 @@ from benchmarks.table import SEED, Table, busy, clocked, load, median_of
 from training.estimators.similarity_logistic import SimilarityLogistic
 
 RIDGE = 1.0
-#: Of the true weights, and of the baseline in its target.
+#: Norm of the true weights, correlation of target and baseline, and intercept.
 LENGTH, LIKENESS, INTERCEPT = 3.0, 0.8, -2.0
-#: Plain EM usually ends where no weight moves by more.
+#: Plain EM usually ends when no weight moves by more.
 STILL = 1e-3
 COLUMNS = {
     "way": "", "processor seconds": ".2f", "iterations": "d", "times": ".1f",
@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Problem:
-    """Pairs drawn from the model itself; `weights` with the intercept last."""
+    """Pairs drawn from the model itself; the last entry of `weights` is the intercept."""
 
     x: Floats
     y: NDArray[np.int64]
@@ -42,7 +42,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Run:
-    """What one way found; `weights` with the intercept last."""
+    """The result of one solver; the last entry of `weights` is the intercept."""
 
     name: str
     seconds: float
@@ -68,7 +68,7 @@ def problem(pairs: int, features: int) -> Problem:
 
 
 def differing(x: Floats, weights: Floats) -> Floats:
-    """Return how likely both sides of pairs are to be of different classes, as the seed writes the model."""
+    """Return the probability that a pair's sides are of different classes, by the paper's formula."""
     p, q = (expit(side @ weights[:-1] + weights[-1]) for side in np.hsplit(x, 2))
     return p * (1 - q) + q * (1 - p)
 
@@ -83,9 +83,9 @@ def likelihood(given: Problem, weights: Floats) -> float:
 def steps(
     x: Floats, y: NDArray[np.int64], weights: Floats, costs: Floats, regression: Any
 ) -> Iterator[Floats]:
-    """Alternate between Bayes' rule and scikit-learn's logistic regression, and yield each one's weights.
+    """Alternate between Bayes' rule and scikit-learn's logistic regression; yield the weights each time.
 
-    `costs` is how much each pair weighs, `weights` where to start; `regression` starts where it last ended.
+    `costs` are the weights of the pairs, `weights` the starting point; `regression` starts from its last fit.
     """
     rows = np.vstack(np.hsplit(x, 2))
     twice, labels = np.vstack([rows, rows]), np.repeat([1, 0], 2 * len(y))
@@ -109,11 +109,10 @@ def ours(given: Problem, solver: str) -> Run:
 
 
 def plain_em(given: Problem, most: int, goal: float | None = None) -> Run:
-    """Alternate between Bayes' rule and scikit-learn's logistic regression.
+    """Run EM until the likelihood reaches `goal` or, without a goal, until no weight moves by `STILL`.
 
-    It starts at the true weights turned half-way towards noise, which is better than anyone would know, and
-    each regression starts where the last one ended. The likelihood, by which the end at `goal` is told, is
-    not in its seconds.
+    It starts half-way between the true weights and noise, a better start than could be known, and each
+    regression starts from the last one. Computing the likelihood to compare with `goal` is not timed.
     """
     from sklearn.linear_model import LogisticRegression
 

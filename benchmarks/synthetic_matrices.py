@@ -1,8 +1,8 @@
-"""Synthetic matrices of the exact shape of seed 001's data (section 3), for speed and scale only.
+"""Synthetic matrices in the shape of the analysis engine paper's data (section 3), for speed and scale only.
 
 22,964 vectors of 200 raw and 16 summary metrics, 20 groups, 300 test cases; 2,044 vectors are invalid, 740 of
-the 20,920 valid ones abnormal; every target has its baseline. Nothing was measured: wherever a number comes
-from these, it is called synthetic.
+the 20,920 valid ones abnormal; every target has its baseline. Nothing was measured: every figure computed
+from these data has to be called synthetic.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ VECTORS, INVALID, ABNORMAL = 22_964, 2_044, 740
 RAW, GROUPS, CASES, FACTORS, CAUSES, RUNS = 200, 20, 300, 12, 10, 3
 SUMMARIES = 14
 NAME = "synthetic"
-#: What makes a synthetic vector invalid.
+#: Reasons why a synthetic vector is invalid.
 NEGATIVE, WRONG_COUNT, DISTURBED = "synthetic-negative", "synthetic-wrong-count", "synthetic-disturbed"
 
 
 def generate(vectors: int = VECTORS, seed: int = 1) -> MatrixTables:
-    """Make the tables."""
+    """Return synthetic tables of `vectors` vectors."""
     draw = np.random.default_rng(seed)
     pairs = max(1, vectors // (2 * RUNS))
     pair = np.minimum(np.arange(vectors) // (2 * RUNS), pairs - 1)
@@ -103,7 +103,7 @@ def _named(what: str, numbers: np.ndarray) -> pd.Series:
 def _spoiled(
     pair: np.ndarray, counted: np.ndarray, pairs: int, vectors: int, draw: np.random.Generator
 ) -> np.ndarray:
-    """Choose pairs whose targets have `vectors` valid runs together."""
+    """Choose pairs whose targets have together `vectors` valid runs."""
     sizes = np.bincount(pair, counted, pairs).astype(int)
     chosen = np.zeros(pairs, bool)
     for one in draw.permutation(pairs):

@@ -1,4 +1,4 @@
-"""What benchmarks share: result tables, which are Markdown with the command that made them, and the clock."""
+"""Shared by the benchmarks: result tables in Markdown, timing, and processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ PERFJUDGE = Path(sys.executable).with_name("perfjudge")
 
 
 def require_programs(*programs: str) -> None:
-    """End with exit code 2 and one line if a program is missing; each is in Debian's package of its name."""
+    """Exit with code 2 and one line on stderr if a program is missing.
+
+    Each program's Debian package has the program's name.
+    """
     missing = [name for name in programs if shutil.which(name) is None]
     if missing:
         sys.stderr.write(
@@ -41,7 +44,7 @@ class Table:
     notes: Sequence[str] = ()
 
     def markdown(self, command: str = "") -> str:
-        """Return the table as a Markdown page with the command that makes it, by default that which runs."""
+        """Return the table as a Markdown page with the command that makes it, by default the running one."""
         forms = self.columns.values()
         cells = [[_cell(value, form) for value, form in zip(row, forms, strict=True)] for row in self.rows]
         written = [self.columns, ["---"] * len(self.columns), *cells]
@@ -59,7 +62,7 @@ class Table:
 def publish(name: str, tables: Sequence[Table]) -> None:
     """Print tables, and write them to docs/results/`name`.md one after the other, with their origin below.
 
-    They have the command of the page in `PAGES`, or where that lacks the page the running one.
+    The command in the page is that of `PAGES`, or the running one if `PAGES` has no such page.
     """
     command = next((page.command for page in PAGES if page.name == name), "")
     page = "\n".join(table.markdown(command) for table in tables) + footer(name)
@@ -76,7 +79,7 @@ def _cell(value: object, form: str) -> str:
 def clocked(
     work: Callable[[], Result], clock: Callable[[], float] = time.perf_counter
 ) -> tuple[float, Result]:
-    """Return the seconds that `work` takes by a clock, and what it returns."""
+    """Return the seconds that `work` takes by `clock`, and its result."""
     start = clock()
     result = work()
     return clock() - start, result
@@ -88,13 +91,13 @@ def best(work: Callable[[], object], rounds: int = 1) -> float:
 
 
 def median_of(run: Callable[[], Any], repeats: int = 3) -> Any:
-    """Do the same so many times, and return the result of median ``seconds``."""
+    """Call `run` `repeats` times, and return the result of median ``seconds``."""
     return sorted((run() for _ in range(repeats)), key=lambda one: one.seconds)[repeats // 2]
 
 
 @dataclass(frozen=True)
 class Spent:
-    """The output of a process, its seconds on the clock and on processors, and its most bytes of memory."""
+    """Output, wall-clock seconds, processor seconds and peak memory in bytes of a process."""
 
     output: str
     seconds: float
@@ -103,7 +106,7 @@ class Spent:
 
 
 def spent(*command: object) -> Spent:
-    """Run a command in a process of its own, without the output on stderr."""
+    """Run a command in a separate process, ignoring its stderr."""
     start = time.perf_counter()
     arguments = [str(argument) for argument in command]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
@@ -116,7 +119,7 @@ def spent(*command: object) -> Spent:
 
 
 def repro(targets: Iterable[str] = (), **environment: str) -> tuple[list[str], dict[str, str]]:
-    """Return the command that runs ``dvc repro`` with this interpreter's packages, and its environment."""
+    """Return the ``dvc repro`` command with this interpreter's packages, and its environment."""
     path = f"{PERFJUDGE.parent}{os.pathsep}{os.environ['PATH']}"
     return [sys.executable, "-m", "dvc", "repro", *targets], {**os.environ, "PATH": path, **environment}
 
@@ -127,7 +130,7 @@ def figures_of(root: Path) -> dict[str, bytes]:
 
 
 def free_port() -> int:
-    """Return the number of a port that nobody listens on."""
+    """Return the number of a free TCP port."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
 
@@ -140,10 +143,10 @@ def machine() -> str:
 
 
 def load() -> float:
-    """Return how many processes wanted a core in the last minute."""
+    """Return the load average of the last minute."""
     return os.getloadavg()[0]
 
 
 def busy(before: float) -> str:
-    """Tell this machine, and its load before and now."""
+    """Return a note with this machine, and its load before and now."""
     return f"{machine()}; load average {before:.1f} before and {load():.1f} after."

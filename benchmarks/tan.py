@@ -1,7 +1,7 @@
-"""Tree-augmented naive Bayes beside pyagrum and pgmpy: time, tree, accuracy and memory.
+"""Tree-augmented naive Bayes compared with pyagrum and pgmpy: time, tree, accuracy and memory.
 
-Run it with ``uv run --group benchmarks python -m benchmarks.tan``; it writes ``docs/results/tan.md``. In the
-stated shape it takes the peers a quarter of an hour.
+Run it with ``uv run --group benchmarks python -m benchmarks.tan``; it writes ``docs/results/tan.md``. At the
+default size, pyagrum and pgmpy take a quarter of an hour.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from training.evaluation.thresholds import best_cut
 
 BINS = 5
 ABNORMAL = 0.2
-#: How often a feature repeats its parent, and how much more often where the class is abnormal (every tenth).
+#: How often a feature repeats an earlier one, and how much more often in the abnormal class (every tenth).
 REPEATS, MORE = 0.3, 0.3
 COLUMNS = {
     "library": "", "fit, s": ".2f", "predict, s": "", "times perfjudge's fit and predict": ".0f", "tree": "",
@@ -33,7 +33,7 @@ Edges = frozenset[frozenset[int]]
 
 @dataclass(frozen=True)
 class Problem:
-    """Levels to learn from and levels to judge, drawn from the same tree."""
+    """Training and test levels drawn from the same tree."""
 
     x: pd.DataFrame
     y: pd.Series
@@ -67,7 +67,7 @@ class Run:
 
 
 def _accuracy(probability: NDArray[np.float64], truth: Levels) -> tuple[float, float]:
-    """Return balanced accuracy at the best threshold for these very rows, and area under ROC."""
+    """Return balanced accuracy at the threshold that is best on these rows, and area under ROC."""
     from sklearn.metrics import roc_auc_score
 
     own = truth[: len(probability)]
@@ -75,7 +75,7 @@ def _accuracy(probability: NDArray[np.float64], truth: Levels) -> tuple[float, f
 
 
 def problem(rows: int, features: int) -> Problem:
-    """Draw levels in which a feature repeats an earlier one, some the more often in the abnormal class."""
+    """Draw levels where features often repeat earlier ones; some more often in the abnormal class."""
     rng = np.random.default_rng(SEED)
     y = (rng.random(2 * rows) < ABNORMAL).astype(np.int64)
     x = rng.integers(0, BINS, (2 * rows, features))
@@ -88,7 +88,7 @@ def problem(rows: int, features: int) -> Problem:
 
 
 def ours(given: Problem) -> Run:
-    """Fit and ask `training.estimators.tan.TAN` on one thread; the run of median seconds, of three."""
+    """Fit `training.estimators.tan.TAN` on one thread and predict; return the run of median time of three."""
     from threadpoolctl import threadpool_limits
 
     x, asked = given.x.to_numpy(np.float64), given.asked.to_numpy(np.float64)
@@ -105,7 +105,7 @@ def ours(given: Problem) -> Run:
 
 
 def pyagrums(levels: Any) -> Any:
-    """Return pyagrum's classifier, smoothed as ours; `levels` says how it makes levels of numbers."""
+    """Return pyagrum's classifier, smoothed as ours; `levels` is its discretiser of numbers."""
     from pyagrum.skbn import BNClassifier
 
     return BNClassifier(type_processor=levels, learningMethod="TAN", prior="Smoothing", priorWeight=1)
@@ -122,9 +122,9 @@ def by_pyagrum(given: Problem) -> Run:
 
 
 def by_pgmpy(given: Problem, asked: int) -> Run:
-    """Fit pgmpy's tree and tables, and ask it about the first `asked` rows."""
+    """Fit pgmpy's tree and tables, and predict the first `asked` rows."""
     with warnings.catch_warnings():
-        # it warns of its own modules' future names at import
+        # pgmpy warns at import about future names of its modules
         warnings.simplefilter("ignore")
         from pgmpy.estimators import TreeSearch
         from pgmpy.models import DiscreteBayesianNetwork
@@ -145,7 +145,7 @@ def by_pgmpy(given: Problem, asked: int) -> Run:
 
 
 def memory(given: Problem) -> float:
-    """Return the peak of what fit and predict allocate, as a multiple of the data's size."""
+    """Return the peak allocation of fit and predict, as a multiple of the data's size."""
     x = given.x.to_numpy(np.float64)
     tracemalloc.start()
     TAN(BINS).fit(x, given.y.to_numpy()).predict(x)

@@ -44,7 +44,7 @@ from training.matrices.fitting import FoldPart, MatrixExamples, parts_of_causes
 
 @dataclass(frozen=True)
 class TransferRow:
-    """What one judge came to on what was held out."""
+    """The error or score of one judge on held-out data."""
 
     data: str
     held_out: str
@@ -61,7 +61,7 @@ JUDGES = ("contention", "xgboost")
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of which data, with what held out."""
+    """A prediction task: the data set, the held-out part and the predicted quantity."""
 
     data: str
     held_out: str
@@ -77,7 +77,7 @@ SEEDS, CAMPAIGN_FOLDS = 5, 5
 
 
 def campaigns(shared: Path, seed: int) -> Iterator[TransferRow]:
-    """Hold out campaigns of spec-corun, then pairs and programs within the first of them."""
+    """Hold out campaigns of spec-corun; then, within each campaign, pairs and programs."""
     table = table_of(spec_corun.read(shared / "spec-corun"))
     question = Question("spec-corun", "campaigns", "impact of all pairs")
     machine_names = table.frame["machine"].to_numpy(np.str_)
@@ -91,7 +91,7 @@ def campaigns(shared: Path, seed: int) -> Iterator[TransferRow]:
 
 
 def within(table: ImpactTable, campaign: str, seed: int) -> Iterator[TransferRow]:
-    """Hold out pairs and programs of one campaign."""
+    """Hold out pairs, then programs of one campaign."""
     own = ImpactTable(table.frame[table.frame["machine"] == campaign].reset_index(drop=True), table.digest)
     for held_out, design in (("pairs", "pairs"), ("programs", "tasks")):
         question = Question("spec-corun", held_out, f"impact in {campaign}")
@@ -104,16 +104,16 @@ def within(table: ImpactTable, campaign: str, seed: int) -> Iterator[TransferRow
             yield question.row(judge, errors)
 
 
-#: Of whole causes, two each.
+#: Folds of whole causes, two causes in each.
 CAUSE_FOLDS = 5
-#: Of which that is asked which ranks best inside the training part.
+#: Candidates: the model that ranks best inside the training part is used.
 MODELS = ("logistic", "svm", "knn", "random-forest", "xgboost")
 FIGURES = ("balanced_accuracy", "false_positive_rate", "average_precision")
 EVEN = 0.5
 
 
 def causes(shared: Path, seed: int) -> Iterator[TransferRow]:
-    """Yield what ours, a plain XGBoost and a plain forest come to on DBSherlock's causes."""
+    """Yield the scores of the engine, a plain XGBoost and a plain forest on held-out causes of DBSherlock."""
     from sklearn.ensemble import RandomForestClassifier
     from xgboost import XGBClassifier
 
@@ -132,7 +132,7 @@ def causes(shared: Path, seed: int) -> Iterator[TransferRow]:
         whole = _scored(pd.concat(told), truth)
         for figure in FIGURES:
             each = [getattr(fold, figure) for fold in folds]
-            # every fold has a scale of probabilities of its own
+            # probabilities of different folds are not on one scale
             value = float(np.mean(each)) if figure == "average_precision" else getattr(whole, figure)
             words = figure.replace("_", " ").replace("false positive rate", "false alarms")
             about = ("dbsherlock", "whole causes", "normal or abnormal", len(examples.pairs))
@@ -150,7 +150,7 @@ def _by_engine(seed: int, part: FoldPart) -> pd.DataFrame:
 
 
 def _plain(classifier: Any, part: FoldPart) -> pd.DataFrame:
-    """Return what is said by a classifier as it comes, of the medians of both sides and their difference."""
+    """Judge with an untuned classifier on the medians of both sides and their difference."""
     train = pruned(part.train)
     (x, pairs), (asked, names) = _medians(train, train.raw), _medians(part.test, train.raw)
     y = train.runs.groupby("pair_id")["abnormal"].any().reindex(pairs).astype(int)
@@ -173,7 +173,7 @@ FORECASTS = {"ensemble": "ours", "forest": "plain forest"}
 
 
 def cpus(shared: Path, seed: int) -> Iterator[TransferRow]:
-    """Yield the median error of each judge on each application; all have the same folds of CPU models."""
+    """Yield the median error of each judge on each application; all use the same folds of CPU models."""
     found = fingerprint_table("sparecores", shared)
     for application in REFERENCE:
         measured = found.measured(application).by_machine()
@@ -189,14 +189,14 @@ def cpus(shared: Path, seed: int) -> Iterator[TransferRow]:
 
 #: Co-runs on each new device that training sees.
 SHOTS = (0, 5, 20)
-#: Co-runs of other devices that are learned from, drawn at random: what is asked is the device, not how many.
+#: Co-runs of other devices in training, drawn at random: the test is about new devices, not about data size.
 LEARNED = 2500
 DEVICE_FOLDS = 3
 
 
 @dataclass(frozen=True)
 class Divided:
-    """Rows of a fold."""
+    """Row numbers of one fold: training, test, and the co-runs on new devices that training may see."""
 
     train: Rows
     test: Rows
@@ -204,7 +204,7 @@ class Divided:
 
     @classmethod
     def of(cls, frame: pd.DataFrame, train: Rows, held: Rows, generator: np.random.Generator) -> Divided:
-        """Draw what is learned from."""
+        """Draw training rows, and for each new device the rows that training may see; the rest is tested."""
         mixed = pd.Series(generator.permutation(held))
         turns = mixed.groupby(frame["device"].to_numpy()[mixed]).cumcount()
         known = (turns < SHOTS[-1]).to_numpy()
@@ -213,13 +213,13 @@ class Divided:
         return cls(np.sort(drawn), np.sort(mixed[~known].to_numpy()), mixed[known].to_numpy()[order])
 
     def learned(self, shots: int) -> Rows:
-        """Return training rows with so many of each new device."""
+        """Return the training rows with `shots` rows of each new device."""
         devices = len(self.shots) // SHOTS[-1]
         return np.concatenate([self.train, self.shots[: shots * devices]])
 
 
 def devices(shared: Path, seed: int) -> Iterator[TransferRow]:
-    """Hold out devices of pitot; see `benchmarks.transfer`."""
+    """Hold out devices of pitot; training sees `SHOTS` co-runs of each."""
     table = table_of(of_engines(pitot.read(shared / "pitot"), AHEAD_OF_TIME))
     frame, generator = table.frame, np.random.default_rng(seed)
     folds = [
@@ -243,13 +243,13 @@ NOTES = (
 
 
 def answered(question: str, shared: Path, seed: int) -> tuple[str, list[TransferRow], str]:
-    """Return a question, its rows, each also written to stderr, and the error that ended it, if any."""
+    """Return a question, its rows, each also written to stderr, and the error that ended it, or ""."""
     rows: list[TransferRow] = []
     try:
         for row in QUESTIONS[question](shared, seed):
             sys.stderr.write(f"{' | '.join(cells(row))}\n")
             rows.append(row)
-    except Exception as failure:  # noqa: BLE001 - the others' rows took minutes, too
+    except Exception as failure:  # noqa: BLE001 - rows of the other questions took minutes
         return question, rows, f"{type(failure).__name__}: {failure}"
     return question, rows, ""
 

@@ -1,7 +1,7 @@
-"""The models that the shipped measurement gives, on series that others measured and labelled.
+"""Models trained on the shipped measurement, applied to series that others measured and labelled.
 
 Run it with ``python -m benchmarks.unseen --path ../shared/data/sap-hana`` after ``dvc repro``; it writes
-``docs/results/sap-hana-unseen.md``. No label of the data set is used for anything but counting.
+``docs/results/sap-hana-unseen.md``. The labels of the data set are used only to score verdicts.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ COLUMNS = {
 
 
 def labelled(path: Path) -> tuple[Sides, NDArray[np.int64]]:
-    """Return the labelled comparisons of SAP HANA's public series, and which of them fail."""
+    """Return the valid labelled comparisons of SAP HANA's public series, and 1 for each fail, else 0."""
     rules = load(Comparisons).section.ingest.label_rules
     tables = formats.read("sap-hana", [path], label_rules=rules, keep_going=True).tables
     judged = tables.comparisons[["comparison_id"]].merge(

@@ -1,4 +1,4 @@
-"""Models beside rules on the data set that the pipeline evaluated last.
+"""Models compared with rules on the data set that the pipeline evaluated last.
 
 Run it with ``python -m benchmarks.verdicts`` after ``dvc repro`` or ``dvc exp run``; it writes
 ``docs/results/comparisons-<data set>.md`` from ``reports/comparisons/metrics.json``.
@@ -18,7 +18,7 @@ POOLED = (
     "Figures are pooled over the held-out folds, but for average precision: it is the mean over the folds, "
     "whose probabilities have scales of their own."
 )
-#: By heading, how a score is written, its name in metrics.json, and which of its figures is told.
+#: By heading: the format, the name in metrics.json, and the aggregate that is shown.
 SCORES = {
     "balanced accuracy": (".3f", "balanced_accuracy", "pooled"),
     "± over folds": (".3f", "balanced_accuracy", "std"),

@@ -1,1 +1,1 @@
-"""Measurements become vectors."""
+"""Feature vectors from measurements, one package per model family."""

@@ -1,4 +1,4 @@
-"""What a family supplies to the room where measurements become vectors."""
+"""The entry of a model family in the features package."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from data.stage import Stage
 
 @dataclass(frozen=True)
 class FeaturesSupply:
-    """A family's part of this room."""
+    """A family's entry in the features package."""
 
-    #: The stage; None where vectors depend on the fold, and so are made in training.
+    #: The stage; None where vectors depend on the fold, and so are computed in training.
     featurize: Stage | None = None
 
 
 def supply(family: str) -> FeaturesSupply:
-    """Return what `family` supplies to this room."""
+    """Return the entry of `family`."""
     supplied: FeaturesSupply = import_module(f"features.{family}").SUPPLY
     return supplied

@@ -1,4 +1,4 @@
-"""How verdicts of any family are asked for and given: read, judge, print."""
+"""Reading, judging and printing verdicts for the command line, for every family."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from serving.reports.verdict_lines import Lines, as_junit, as_markdown, as_plain
 from serving.supply import FamilyPlugin, Importing, Judging, supplies
 
 Form = TypeVar("Form", bound=str)
-#: The forms of answers that a file's suffix stands for; any other suffix stands for none.
+#: Output forms by file suffix; other suffixes have none.
 FORMS_BY_SUFFIX = {
     ".json": ("json",),
     ".xml": ("xml", "junit"),
@@ -53,14 +53,14 @@ class Wanted:
 
 @dataclass(frozen=True)
 class PrintableJudgement:
-    """A judgement of any family in every form, each made when it is asked for.
+    """A judgement of any family; each output form is produced on demand.
 
     Attributes
     ----------
     fails : int
-        How many verdicts are ``fail``.
+        Number of ``fail`` verdicts.
     lines, json, xml : callable
-        Return the lines of a table, the JSON that HTTP answers, and XML.
+        Return the rows of the text table, the JSON of the HTTP answer, and XML.
     """
 
     fails: int
@@ -72,21 +72,21 @@ class PrintableJudgement:
 def judge_source(
     source: Path, uri: str | None, wanted: Wanted, *, keep_going: bool, options: Mapping[str, Any]
 ) -> int:
-    """Judge what a source holds, whichever family measured it, and return the exit code.
+    """Judge a source with the model of the family that it belongs to, and return the exit code.
 
     Parameters
     ----------
     uri : str or None
         The model's address; None: the champion.
     keep_going : bool
-        Skip what is bad, and say so on stderr.
+        Skip bad data, and report it on stderr.
     options : mapping
-        Those that were given of the families' own.
+        The family-specific options that were given.
 
     Raises
     ------
     InputError
-        If the source cannot be read, an option is not for what it holds, or there is no such model.
+        If the source cannot be read, an option does not apply to its family, or the model is missing.
     """
     judging = supply_of(source).judging
     assert judging is not None
@@ -122,7 +122,7 @@ def refuse_others(given: Collection[str], chosen: Judging | Importing, source: P
 
 
 def tell_skipped(skipped: Sequence[InputError]) -> None:
-    """Say on stderr how much was skipped, and what was wrong with each."""
+    """Print the skipped errors and their number on stderr."""
     for error in skipped:
         sys.stderr.write(f"skipped: {error}\n")
     if skipped:
@@ -130,7 +130,7 @@ def tell_skipped(skipped: Sequence[InputError]) -> None:
 
 
 def tell_notes(notes: Sequence[str]) -> None:
-    """Say on stderr what had to be assumed."""
+    """Print the assumptions made, one per line, on stderr."""
     sys.stderr.writelines(f"{one_line(f'note: {note}')}\n" for note in notes)
 
 
@@ -150,21 +150,21 @@ def give(told: PrintableJudgement, wanted: Wanted) -> int:
 
 
 def form_of(given: Form | None, output: Path | None, forms: Sequence[Form]) -> Form:
-    """Return the form in which an answer is written.
+    """Return the output form, from an option or from the suffix of the output file.
 
     Parameters
     ----------
     given : str or None
         The form that an option names.
     output : Path or None
-        The file to write; where no form is given, its suffix decides.
+        The file to write; its suffix decides if `given` is None.
     forms : sequence of str
-        Those that the command has, the default first.
+        Forms that the command supports, the default first.
 
     Raises
     ------
     InputError
-        If the suffix of the file stands for another form, or its directory does not exist.
+        If the file's suffix belongs to another form, or its directory does not exist.
     """
     if output is None:
         return given or forms[0]
@@ -227,18 +227,18 @@ def import_sources(
     Parameters
     ----------
     kind : str
-        The format of all sources; with the first of them it decides the family.
+        The format of all sources; with the first source it decides the family.
     keep_going : bool
-        Skip what is bad, say so on stderr, and count it.
+        Skip bad data, report it on stderr, and count it.
     as_json : bool
-        Say on standard output what was imported as JSON.
+        Print the summary on standard output as JSON.
     options : mapping
-        Those that were given of the families' own.
+        The family-specific options that were given.
 
     Raises
     ------
     InputError
-        At the first thing that is wrong, unless `keep_going`; and if an option is not for what they hold.
+        At the first error, unless `keep_going`; or if an option does not apply to the family.
     """
     importing = _importing(kind, sources[0])
     refuse_others(options, importing, sources[0])

@@ -1,4 +1,4 @@
-"""How a program asks a server: one pool of connections, attempts, batches, and what is said when it fails."""
+"""HTTP client: connection pool, retries, batches and error messages."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ LOG = logging.getLogger("perfjudge")
 T = TypeVar("T")
 Read = TypeVar("Read", bound="BaseModel")
 #: The variable that holds a token where none is given.
-TOKEN = "PERFJUDGE_TOKEN"  # noqa: S105 - where it stands, not what it is
+TOKEN = "PERFJUDGE_TOKEN"  # noqa: S105 - the variable's name, not the token
 #: Bodies of more bytes than this are sent compressed.
 LARGE = 65_536
-#: Most seconds before another attempt, whatever the server asks for.
+#: Maximal delay before another attempt in seconds, whatever the server demands.
 PATIENCE = 60
 _TOO_LARGE, _UNSUPPORTED = 413, 415
 _BUSY = (429, 502, 503, 504)
@@ -41,16 +41,16 @@ _PAUSE = 0.2
 
 
 class JudgeError(Exception):
-    """A question that was not answered.
+    """A request that failed.
 
     Attributes
     ----------
     status : int or None
-        Of HTTP; None where no answer came, or the question could not be sent.
+        The HTTP status; None if no answer came or the request could not be sent.
     detail : str
         One line.
     request_id : str or None
-        What stands in the server's log beside it, if the server said so.
+        The request id in the server's log, if the server sent one.
     """
 
     def __init__(self, detail: str, status: int | None = None, request_id: str | None = None) -> None:
@@ -58,7 +58,7 @@ class JudgeError(Exception):
         self.detail, self.status, self.request_id = detail, status, request_id
 
     def further(self, key: str, start: int) -> JudgeError:
-        """Return the same of things of which `start` were asked about before: their places are of all."""
+        """Return a copy whose index after `key` is increased by `start`, the items sent before."""
         place = re.compile(rf"\b({key}[\[.])(\d+)")
         told = place.sub(lambda found: f"{found[1]}{int(found[2]) + start}", self.detail, count=1)
         return JudgeError(told, self.status, self.request_id)
@@ -71,14 +71,14 @@ class JudgeError(Exception):
 
 @dataclass(frozen=True)
 class Answers(Sequence[T]):
-    """Answers in the order of the questions, from however many requests.
+    """Answers in the order of the items, from any number of requests.
 
     Attributes
     ----------
     models : tuple of ModelAnswer
-        Which models gave them: several if another one took over in between.
+        The models that answered: several if the server changed its model in between.
     notes : tuple of str
-        What the server had to assume, one line each.
+        The server's assumptions, one line each.
     """
 
     each: tuple[T, ...]
@@ -111,20 +111,20 @@ class Answers(Sequence[T]):
 
 @dataclass(frozen=True)
 class Batched(Generic[Read, T]):
-    """A question about many things, which may be asked in several requests.
+    """A request about many items, which may be split into several requests.
 
     Attributes
     ----------
     path, key : str
-        Where it is asked, and under which key the things stand.
+        The endpoint, and the JSON key of the items.
     answer : type
-        What comes back.
+        The type of the response.
     told : callable
-        Takes that; returns what it says of each thing, in their order.
+        Takes the response; returns the answers in the order of the items.
     most, limit : int
-        How many things, and about how many bytes, one request holds.
+        Maximal number of items, and of bytes (about), in one request.
     further : mapping
-        What else stands in each request.
+        Other keys of each request.
     """
 
     path: str
@@ -147,36 +147,39 @@ class Batched(Generic[Read, T]):
             yield start, parts[start:]
 
     def body(self, parts: Sequence[bytes]) -> bytes:
-        """Return a request that asks about `parts`."""
+        """Return the JSON body of a request with the serialized items `parts`."""
         further = b"".join(b"," + written(name) + b":" + written(one) for name, one in self.further.items())
         return b"{" + written(self.key) + b":[" + b",".join(parts) + b"]" + further + b"}"
 
 
 class Asking:
-    """A server that is asked over HTTP; it may be shared between threads.
+    """A client of one HTTP server; it may be shared between threads.
 
     Parameters
     ----------
     url : str
-        Where it listens.
+        Address of the server.
     token : str, optional
-        By default what PERFJUDGE_TOKEN holds, if anything.
+        Default: the variable PERFJUDGE_TOKEN, if set.
     timeout : float
         Seconds that one attempt may wait for its answer.
     retries : int
-        How many further attempts follow if the server cannot be reached or is busy (429, 502, 503, 504): at
-        once, after 0.4, 0.8, 1.6 seconds and so on, or when its ``Retry-After`` says.
+        Number of further attempts if the server cannot be reached or is busy (429, 502, 503, 504): at once,
+        after
+        0.4, 0.8, 1.6 seconds and so on, or as its ``Retry-After`` demands.
     connections : int
-        How many are kept open.
+        Number of connections kept open.
     startup_timeout : float
-        Seconds for which the first question waits for a server that does not listen yet, or whose ``/readyz``
-        says 429, 502, 503 or 504; 0: none. A name that cannot be resolved, and a program that does not speak
-        HTTP, are errors at once.
+        Seconds that the first request waits for a server that does not listen yet, or whose ``/readyz``
+        answers 429,
+        502, 503 or 504; 0: do not wait. A name that cannot be resolved, and a server that does not speak
+        HTTP, are
+        errors at once.
 
     Raises
     ------
     JudgeError
-        If `url` is no address of HTTP.
+        If `url` is not an HTTP address.
     """
 
     def __init__(
@@ -202,7 +205,7 @@ class Asking:
             retries=urllib3.Retry(
                 retries,
                 redirect=False,
-                # to judge changes nothing, so that it may be asked for twice
+                # judging changes nothing, so that a request may be repeated
                 allowed_methods=None,
                 status_forcelist=_BUSY,
                 backoff_factor=0.2,
@@ -257,7 +260,7 @@ class Asking:
     def _post(self, path: str, body: bytes, answer: type[Read]) -> Read:
         response = self._sent(path, body)
         if response.status == _UNSUPPORTED and self._packed and len(body) > LARGE:
-            # a server, or what stands before it, that takes no compressed bodies says so once
+            # a server or proxy that refuses compressed bodies does so once
             self._packed = False
             response = self._sent(path, body)
         if response.status != 200:  # noqa: PLR2004
@@ -298,19 +301,19 @@ class Asking:
             if not _may_pass(exc):
                 raise JudgeError(f"{self.url} does not answer ({reason(exc)})") from exc
             return reason(exc)
-        # whatever else is said of this address may be said by a proxy, and not hold for the question
+        # other statuses may come from a proxy, and need not apply to the request
         return f"{response.status} {refusal(response).detail}" if response.status in _BUSY else None
 
 
 def _may_pass(exc: HTTPError) -> bool:
-    """Tell whether an attempt failed because nobody listens yet, or no longer."""
+    """Return whether an attempt failed because the server does not listen yet, or no longer."""
     if isinstance(exc, ProtocolError):
         return isinstance(exc.args[-1], OSError)
     return isinstance(exc, TimeoutError) and not isinstance(exc, NameResolutionError)
 
 
 def written(thing: Any, place: str = "") -> bytes:
-    """Return a thing of JSON, or of a type of requests, as JSON; JudgeError names what cannot be one."""
+    """Return a JSON value or a request model as JSON bytes; JudgeError names `place` if that fails."""
     try:
         return json.dumps(thing, default=_content, allow_nan=False, separators=(",", ":")).encode()
     except (TypeError, ValueError) as exc:
@@ -318,7 +321,7 @@ def written(thing: Any, place: str = "") -> bytes:
 
 
 def _content(thing: Any) -> Any:
-    """Return what one of the types of requests holds, or the number that one of NumPy is."""
+    """Convert a pydantic model or a NumPy value for `json.dumps`."""
     for convert in ("model_dump", "tolist"):
         if hasattr(thing, convert):
             given = {"exclude_unset": True} if convert == "model_dump" else {}
@@ -338,7 +341,7 @@ def read(response: urllib3.BaseHTTPResponse, answer: type[Read]) -> Read:
 
 
 def refusal(response: urllib3.BaseHTTPResponse) -> JudgeError:
-    """Return what a response says against the question: problem details, or what it has instead of them."""
+    """Return the error of an HTTP response, from its problem details or else its reason phrase."""
     try:
         problem = dict(json.loads(response.data))
     except (TypeError, ValueError):
@@ -355,6 +358,6 @@ def _request_id(response: urllib3.BaseHTTPResponse, problem: Mapping[str, Any]) 
 
 
 def reason(exc: BaseException) -> str:
-    """Return why no answer came, in one line: what an attempt failed of at last."""
+    """Return the innermost cause of a failed attempt, in one line."""
     last = getattr(exc, "reason", None)
     return reason(last) if isinstance(last, BaseException) else str(exc).rpartition(": ")[2]

@@ -1,4 +1,4 @@
-"""The command line ``perfjudge``: commands of all families, which only pass on what the user said."""
+"""The command line ``perfjudge``: commands of all families; options are passed on to their modules."""
 
 from __future__ import annotations
 

@@ -19,10 +19,11 @@ __all__ = ["Answers", "Judge", "JudgeError"]
 
 
 class Judge(Asking):
-    """A server of perfjudge; parameters as of `serving.asking.Asking`.
+    """A client of a perfjudge server; parameters as of `serving.asking.Asking`.
 
-    Every question raises a JudgeError if the server refuses it or does not answer. docs/http.md has the form
-    of the mappings that may stand in place of the types of requests.
+    Every request raises a JudgeError if the server refuses it or does not answer. docs/http.md describes the
+    mappings
+    that may replace the request types.
     """
 
     def comparisons(self, comparisons: Iterable[Comparison | Mapping[str, Any]]) -> Answers[VerdictAnswer]:
@@ -95,14 +96,14 @@ class Judge(Asking):
         *,
         whole: bool | None = None,
     ) -> OnlineAnswer:
-        """Have a co-run predicted from the first seconds of a task alone and beside others.
+        """Predict a co-run from the first seconds of a task alone and with its co-runners.
 
         Parameters
         ----------
         machine : str, optional
-            By default one that the model was trained on.
+            Default: a machine that the model was trained on.
         whole : bool, optional
-            Whether `solo` is a whole run, not only its beginning. By default, if it lasts longer.
+            Whether `solo` is a complete run, not only its beginning. Default: whether it lasts longer.
         """
         from serving.corun.schemas import OnlineAnswer
 

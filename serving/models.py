@@ -20,7 +20,7 @@ class Carded(Protocol):
 
     @property
     def card(self) -> Any:
-        """What is known of it without loading it."""
+        """The model's metadata, known without loading the model."""
 
 
 Model = TypeVar("Model", bound=Carded)
@@ -43,7 +43,7 @@ class ModelRef:
 
 @dataclass(frozen=True)
 class Head:
-    """What is known of a model without loading it: its card, and where it comes from."""
+    """Metadata of a model that need not be loaded: its card and its source."""
 
     card: Any
     ref: ModelRef
@@ -58,25 +58,27 @@ class Served(Generic[Model]):
 
     @property
     def card(self) -> Any:
-        """What is known of it without loading it."""
+        """The model's card."""
         return self.model.card
 
 
 def loaded(name: Callable[[], str], uri: Address, read: Callable[[Located], T]) -> T:
-    """Read a model, or its card.
+    """Locate a model and return the result of `read`: the model, or only its card.
 
     Parameters
     ----------
     name : callable
-        Returns the registered name whose champion is meant where `uri` is None.
+        Returns the registered name whose champion is used if `uri` is None.
     uri : str or Version or None
         A directory with ``model.skops`` and ``card.json``, ``models:/name@alias`` or
         ``models:/name/version``.
+    read : callable
+        Takes the located model.
 
     Raises
     ------
     InputError
-        If there is no such model, or it cannot be read; without a champion it names the command to make one.
+        If the model is missing or unreadable; without a champion, the message names the command to make one.
     """
     try:
         with located(name, uri) as found:

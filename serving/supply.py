@@ -1,4 +1,4 @@
-"""What a family supplies to the room where models answer."""
+"""The plugin interface of the serving layer: the parts that each model family provides."""
 
 from __future__ import annotations
 
@@ -31,20 +31,21 @@ MEBIBYTE = 2**20
 
 @dataclass(frozen=True)
 class Loader:
-    """How a registered model is read and described.
+    """Functions to read and describe a registered model.
 
     Attributes
     ----------
     name : callable
-        Returns the name under which its versions are registered.
+        Returns the name under which versions of the model are registered.
     load : callable
         Takes an address (None: the champion) and the given options; returns the model, with a ``ref``.
     told, shape : callable, type
-        Takes a model or card, and returns the entry of ``/v1/models`` beside its ``ref``; the type of that.
+        Takes a model or card and returns its ``/v1/models`` entry without the ``ref``; the type of that
+        entry.
     card : callable or None
         Takes an address; returns the card with its ``ref``. None: the server loads the model first.
     trial : callable or None
-        Asks a model a first question; raises where it gives no answer.
+        Sends a trial request to a model; raises if it cannot answer.
     others : callable
         Returns further names under which such models are registered.
     """
@@ -72,10 +73,11 @@ class Loader:
 
 @dataclass(frozen=True)
 class Registered:
-    """A registered model that a server answers with.
+    """A registered model that a server uses.
 
     ``key`` and ``says`` are the option of ``perfjudge serve`` and its help; ``knobs`` are further options,
-    which loading takes as keywords.
+    passed to the
+    loader as keywords.
     """
 
     key: str
@@ -84,7 +86,7 @@ class Registered:
 
 
 class Opinion(NamedTuple):
-    """What a model says of one case: its name, what it is about, the verdict and the probability."""
+    """A model's verdict on one case: case name, subject, verdict and probability."""
 
     case: str
     about: str
@@ -94,7 +96,7 @@ class Opinion(NamedTuple):
 
 @dataclass(frozen=True)
 class ShadowSupply:
-    """How two models' answers to the same body are compared.
+    """Functions to compare two models' answers to the same body.
 
     Attributes
     ----------
@@ -110,30 +112,30 @@ class ShadowSupply:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """An endpoint that questions are posted to.
+    """An endpoint with the method POST.
 
     Attributes
     ----------
     request, answer : type
-        Of JSON.
+        Models of the JSON bodies.
     handlers : mapping
-        What answers a body, by its media type: JSON first, then others that are answered in the second.
+        Handlers by the media type of the body: JSON first, then others that are answered in the second.
     limit : int
         The largest body, in bytes.
     model, loader : Registered, Loader or None
-        The model that it needs, and how that is read; without it, the answer is 503.
+        The model that the endpoint needs, and its loader; without the model, the answer is 503.
     alone : bool
-        Whether only one question at a time is answered, as one keeps every core busy.
+        Whether only one request at a time is handled, because one keeps every core busy.
     described, told : mapping
         The JSON Schemas of bodies and of answers of the other types.
     together : callable or None
-        Answers several bodies of JSON at once, each with the bytes that it would get alone.
+        Answers several JSON bodies at once; each answer equals the one it would get alone.
     refusals : tuple of int
-        The statuses of refusals that no other endpoint has.
+        Statuses of refusals that no other endpoint has.
     beside : ShadowSupply or None
-        How a challenger judges beside the model; None: none does.
+        Functions for a challenger in shadow mode; None: not supported.
     without : bool
-        Whether it also answers where there is no champion, with None for the model.
+        Whether the endpoint also answers without a champion, with None for the model.
     """
 
     path: str
@@ -155,23 +157,24 @@ class Endpoint:
 
     @property
     def others(self) -> list[str]:
-        """The media types beside JSON."""
+        """The media types other than JSON."""
         return list(self.handlers)[1:]
 
 
 @dataclass(frozen=True)
 class Judging:
-    """How ``perfjudge judge`` judges measurements of one family.
+    """The part of ``perfjudge judge`` for one family.
 
     Attributes
     ----------
     what : str
-        What sources hold, in a word.
+        A word for the content of sources.
     judge : callable
-        Takes the source, the model's address, how to answer, ``keep_going``, and the `options` that were
-        given; returns the exit code.
+        Takes the source, the model's address, the output settings, ``keep_going`` and the `options` that were
+        given;
+        returns the exit code.
     recognised : callable or None
-        Tells whether a source is the family's; None: it takes what no other family recognises.
+        Returns whether a source is the family's; None: the family takes sources that no other one recognises.
     """
 
     what: str
@@ -182,7 +185,7 @@ class Judging:
 
 @dataclass(frozen=True)
 class Counts:
-    """How many rows of each kind were imported, what was skipped, and what had to be assumed."""
+    """Numbers of imported rows by kind, the skipped errors, and the assumptions made."""
 
     rows: Mapping[str, int]
     skipped: tuple[InputError, ...]
@@ -191,10 +194,11 @@ class Counts:
 
 @dataclass(frozen=True)
 class Importing:
-    """How ``perfjudge import`` reads measurements of one family.
+    """The part of ``perfjudge import`` for one family.
 
-    ``read`` takes the format, the sources, the directory that gets the tables, ``keep_going``, and the
-    `options` that were given; ``what`` says in a word what sources hold.
+    ``read`` takes the format, the sources, the output directory, ``keep_going``, and the `options` that were
+    given;
+    ``what`` is a word for the content of sources.
     """
 
     what: str
@@ -205,17 +209,18 @@ class Importing:
 
 @dataclass(frozen=True)
 class Pages:
-    """What a family's server answers beside its endpoints.
+    """A family's routes other than its endpoints.
 
     Attributes
     ----------
     add : callable
-        Adds the addresses to the application; ``app.state.settings.options`` has the given options.
+        Adds the routes to the application; ``app.state.settings.options`` has the given options.
     begun : callable
         Takes the given options before the server listens; returns them with the defaults. Raises `InputError`
-        if the server cannot go by them.
+        if they
+        cannot be used.
     unseen : callable or None
-        Counts the labels that no training has seen; None if that is not known now.
+        Counts the labels that no training has used; returns None if that is not known now.
     """
 
     add: Callable[[FastAPI], None]
@@ -226,18 +231,18 @@ class Pages:
 
 @dataclass(frozen=True)
 class FamilyPlugin:
-    """A family's part of this layer; what it calls is imported when it is called.
+    """A family's part of the serving layer; its functions are imported on first use.
 
     Attributes
     ----------
     page : callable
         Returns the report of the project at a path as one self-contained HTML text.
     commands : callable or None
-        Adds the family's own commands to the command line.
+        Adds the family's commands to the command line.
     labels : callable or None
-        Counts the labels that are kept here, by what they say. None: none are kept.
+        Counts the stored labels by status. None: the family stores none.
     words : callable or None
-        Describes the measurements of cases of the project at a path, by their names.
+        Describes the measurements of named cases of the project at a path.
     """
 
     page: Callable[[Path], str]
@@ -252,7 +257,7 @@ class FamilyPlugin:
 
 
 def named(name: str) -> Any:
-    """Import what has this dotted name in a module."""
+    """Import and return the attribute with this dotted name."""
     module, _, own = name.rpartition(".")
     return getattr(import_module(module), own)
 
@@ -273,7 +278,7 @@ def supply(family: str) -> FamilyPlugin:
 
 
 def supplies() -> Sequence[FamilyPlugin]:
-    """Return what all families supply to this room."""
+    """Return the plugins of all families."""
     return [supply(family) for family in FAMILIES]
 
 
@@ -283,7 +288,7 @@ def registered() -> Iterator[Registered]:
 
 
 def pages() -> Iterator[Pages]:
-    """Yield what servers answer beside the doors."""
+    """Yield the further routes of the families that have any."""
     return (one.pages for one in supplies() if one.pages is not None)
 
 
@@ -293,7 +298,7 @@ def doors() -> Iterator[Endpoint]:
 
 
 def door_of(name: str) -> Endpoint:
-    """Return the door that models registered under `name` answer at; InputError if there is none."""
+    """Return the endpoint of the models registered under `name`; InputError if none has it."""
     names = {
         known: door
         for door in doors()

@@ -1,1 +1,1 @@
-"""Vectors become models."""
+"""Training of models from vectors, their evaluation and their registration."""

@@ -1,4 +1,4 @@
-"""What a family supplies to the room where vectors become models."""
+"""The stages and functions that each model family provides for training."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def lazily(address: str, *given: str) -> Callable[[], Any]:
     """Return a function that imports and calls the function at ``package.module:name``.
 
-    It is called with the results of the functions at the addresses `given`.
+    Its arguments are the results of the functions at the addresses `given`.
     """
     return partial(_called, address, *given)
 
@@ -30,12 +30,12 @@ def _called(address: str, *given: str) -> Any:
 
 @dataclass(frozen=True)
 class UnseenSupply:
-    """How a family's out-of-fold predictions are read, to compare states of the project."""
+    """How to read a family's out-of-fold predictions, to compare states of the project."""
 
-    #: What `read`, and who explains single cases, opens beside metrics.json, in the project.
+    #: Files of the project that `read` opens in addition to metrics.json.
     files: tuple[str, ...]
-    #: Takes the project's directory and the content of metrics.json; returns all entries of the split in
-    #: which the champion is chosen, the champion first.
+    #: Takes the project's directory and the content of metrics.json; returns all entries of the split that
+    #: the champion is chosen by, the champion first.
     read: Callable[[Path, Mapping[str, Any]], Sequence[OutOfFoldPredictions]]
     #: Takes the files of a registered version, the name of its run, and the project's directory.
     kept: Callable[[Path, str, Path], OutOfFoldPredictions]
@@ -43,7 +43,7 @@ class UnseenSupply:
 
 @dataclass(frozen=True)
 class TrainingSupply:
-    """A family's part of this room: the stages that it has."""
+    """The training stages of a model family, and the functions that the registry needs."""
 
     evaluate: Stage
     # None where the family, and dvc.yaml, have no such stage
@@ -51,13 +51,13 @@ class TrainingSupply:
     train: Stage | None = None
     profile: Stage | None = None
     promote: Stage | None = None
-    #: The types of its own that a stored model may hold; see `training.registry.stored`.
+    #: Types of the family that a stored model may contain; see `training.registry.stored`.
     trusted: tuple[str, ...] = ()
     #: Returns an `UnseenSupply`; None where states of the project cannot be compared.
     unseen: Callable[[], UnseenSupply] | None = None
 
 
 def supply(family: str) -> TrainingSupply:
-    """Return what `family` supplies to this room."""
+    """Return the training stages of `family`."""
     supplied: TrainingSupply = import_module(f"training.{family}").SUPPLY
     return supplied

@@ -1,1 +1,1 @@
-"""perfjudge beside other tools and the engineers themselves, on comparisons that people judged."""
+"""perfjudge compared with other tools and with the engineers, on comparisons that engineers labelled."""

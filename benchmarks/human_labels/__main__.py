@@ -1,7 +1,7 @@
 """perfjudge, other tools, fixed rules and the engineers on comparisons that engineers judged.
 
 Run it with ``python -m benchmarks.human_labels``; it writes ``docs/results/human-labels.md`` and
-``docs/images/human-labels.png``. The data set is not shipped; without it, it says so and ends.
+``docs/images/human-labels.png``. The data set is not shipped; without it, the command prints that and ends.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ AS_CHOSEN = (
 
 @dataclass(frozen=True)
 class PageText:
-    """A view of the comparisons, and who judged what it shows."""
+    """One view of the comparisons, its judges, and the text of its tables."""
 
     title: str
     cases: Cases
@@ -91,7 +91,7 @@ class PageText:
     notes: Sequence[str]
 
     def tables(self) -> list[Table]:
-        """Return what all are worth at the setting one gets, and at thresholds that are chosen."""
+        """Return two tables of scores: at the default settings, and at chosen thresholds."""
         fixed = [(*_rates(one, self.cases), one.seconds) for one in self.judges if one.judged is not None]
         chosen = [_chosen(one, self.cases) for one in self.judges if one.score is not None]
         titles = f"{self.title}: at the setting one gets", f"{self.title}: at chosen thresholds"
@@ -178,7 +178,7 @@ def draw(views: Sequence[PageText], engineers: list[Engineer], path: Path) -> No
 
 
 def best_of_each(view: PageText) -> list[Judge]:
-    """Return the model and the rule that are best at their best threshold, and so of every tool."""
+    """Return the best model, the best rule and the best variant of every tool, each at its best threshold."""
     ranked = [one for one in view.judges if one.score is not None]
     groups = {
         (one.kind, one.name.split(",")[0]) if one.kind == "tool" else (one.kind, ""): one for one in ranked
@@ -300,7 +300,11 @@ def study(
     cache: Path,
     jobs: int,
 ) -> tuple[PageText, PageText]:
-    """Let all judge in both views; the features of `later` look past the target, if there are such."""
+    """Score all judges in both views.
+
+    Returns the online view, then the view in hindsight. The features of `later` use versions after the
+    target; None where such features do not exist.
+    """
     asked = partial(_told_view, cases=run.cases, tools=tools, cache=cache, jobs=jobs)
     tables, cases, how = run.tables, run.cases, LabelRules()
     series, comparisons, sides = (

@@ -1,4 +1,4 @@
-"""The engineers: each beside the consensus of the others, on the boundaries that the others agree on."""
+"""Engineers compared with the consensus of the others, and scores of all judges on the same comparisons."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class VersionedSeries:
 
     @classmethod
     def of(cls, results: pd.DataFrame) -> VersionedSeries:
-        """Take the results of one operation at one configuration."""
+        """Build the series from the results of one operation at one configuration."""
         rows = results.sort_values("order", kind="stable")
         orders = rows["order"].to_numpy(np.int64)
         first = np.flatnonzero(np.diff(orders, prepend=orders[0] - 1))
@@ -54,18 +54,18 @@ class VersionedSeries:
         return np.array([np.median(part) for part in np.split(self.values, self.starts[1:-1])])
 
     def place(self, order: int) -> int:
-        """Return the index of the first version of that order or later."""
+        """Return the index of the first version whose order is at least `order`."""
         return int(np.searchsorted(self.orders, order))
 
     def worsened(self, first: int, at: int, stop: int) -> bool:
-        """Tell whether the median of the samples got worse from versions ``first:at`` to ``at:stop``."""
+        """Return whether the median of the samples got worse from versions ``first:at`` to ``at:stop``."""
         low, middle, high = self.starts[[first, at, stop]]
         before, after = np.median(self.values[low:middle]), np.median(self.values[middle:high])
         return bool(self.better * (after - before) < 0)
 
 
 def series_of(results: pd.DataFrame) -> Mapping[str, VersionedSeries]:
-    """Return the series of every operation; those with more than one thread are left out."""
+    """Return the series by operation; operations measured with several threads are left out."""
     found = results.groupby("operation", sort=True)
     return {str(name): VersionedSeries.of(rows) for name, rows in found if rows["threads"].eq(1).all()}
 
@@ -83,7 +83,7 @@ class Stretch:
         return self.series.medians[self.first : self.stop]
 
     def worsened(self, at: int, rules: LabelRules) -> bool:
-        """Tell whether it got worse at a position, by the rule that gives labels their direction."""
+        """Return whether it got worse at a position, by the rule that gives labels their direction."""
         if not 0 < at < self.stop - self.first:
             return False
         middle = self.first + at
@@ -93,7 +93,7 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Points:
-    """What one way of using a tool found; a point each, in its stretch."""
+    """Change points found by a tool in one way: the stretch, the position in it, and the strength of each."""
 
     stretch: Ints
     position: Ints
@@ -102,7 +102,7 @@ class Points:
 
 @dataclass(frozen=True)
 class View:
-    """What is seen of every comparison."""
+    """The versions shown to the tools: for each comparison its stretch, and the boundary's position in it."""
 
     stretches: Sequence[Stretch]
     owner: Ints
@@ -111,7 +111,7 @@ class View:
 
     @cached_property
     def worse(self) -> NDArray[np.bool_]:
-        """Where around every boundary it got worse, shape (n_comparisons, 2 * within + 1)."""
+        """Whether it got worse at positions around each boundary, shape (n_comparisons, 2 * within + 1)."""
         around = range(-self.rules.within, self.rules.within + 1)
         pairs = list(zip(self.owner.tolist(), self.place.tolist(), strict=True))
         asked = {(own, place + by) for own, place in pairs for by in around}
@@ -119,7 +119,11 @@ class View:
         return np.array([[known[own, place + by] for by in around] for own, place in pairs])
 
     def evidence(self, points: Points) -> Floats:
-        """Return the strongest point at every position around every boundary that got worse there."""
+        """Return the strength of the strongest change point at each position around each boundary.
+
+        Shape (n_comparisons, 2 * within + 1); NaN at positions without a change point, and where the series
+        did not get worse.
+        """
         within, strongest = self.rules.within, np.full(self.worse.shape, -np.inf)
         cases = pd.DataFrame({"case": np.arange(len(self.owner)), "stretch": self.owner, "place": self.place})
         found = pd.DataFrame(vars(points)).merge(cases, on="stretch")
@@ -131,7 +135,7 @@ class View:
 
 
 def windows(series: Mapping[str, VersionedSeries], comparisons: pd.DataFrame, rules: LabelRules) -> View:
-    """Show what a comparison has: history, baseline and target, nothing after it."""
+    """Return a view of the history, baseline and target of each comparison, without later versions."""
     stretches, places = [], []
     for row in comparisons.itertuples():
         one = series[row.operation]
@@ -142,7 +146,7 @@ def windows(series: Mapping[str, VersionedSeries], comparisons: pd.DataFrame, ru
 
 
 def whole(series: Mapping[str, VersionedSeries], comparisons: pd.DataFrame, rules: LabelRules) -> View:
-    """Show the whole series, and so what came after."""
+    """Return a view of whole series, later versions included."""
     known = sorted(comparisons["operation"].unique())
     stretches = [Stretch(series[name], 0, len(series[name].orders)) for name in known]
     places = [series[row.operation].place(row.target_from) for row in comparisons.itertuples()]
@@ -151,22 +155,22 @@ def whole(series: Mapping[str, VersionedSeries], comparisons: pd.DataFrame, rule
 
 
 def pieces(view: View, versions: int) -> list[slice]:
-    """Divide the stretches of a view, so that each piece has about so many versions."""
+    """Divide the stretches of a view into chunks of about `versions` versions each."""
     lengths = np.cumsum([one.stop - one.first for one in view.stretches])
     edges = np.unique(np.searchsorted(lengths, np.arange(0, lengths[-1], versions)))
     return [slice(one, two) for one, two in pairwise([*edges.tolist(), len(lengths)]) if one < two]
 
 
 Flags = NDArray[np.bool_]
-#: How far from a boundary a point may lie to speak of it; the best one counts, in the tool's favour.
+#: Most versions between a boundary and its change point; the best value counts, in the tool's favour.
 REACHES = (0, 1, 2, 3, 5)
-#: Shares of false alarms at which it is told how many fails are missed.
+#: False positive rates at which the false negative rate is reported.
 ALARMS = (0.02, 0.005)
 
 
 @dataclass(frozen=True)
 class Cases:
-    """The comparisons that all judge."""
+    """The comparisons that all judges judge, their labels and their folds."""
 
     ids: Sequence[str]
     failed: Flags
@@ -186,7 +190,7 @@ class Judge:
 
 @dataclass(frozen=True)
 class Curve:
-    """What is missed against the share of false alarms, over all thresholds of a score."""
+    """False negative rate against false positive rate over all thresholds of a score."""
 
     cuts: Floats
     missed: Floats
@@ -194,7 +198,7 @@ class Curve:
 
     @classmethod
     def of(cls, failed: Flags, score: Floats) -> Curve:
-        """Compute it; cut i fails from ``cuts[i]`` on, and the first one fails nothing."""
+        """Compute the curve; scores of at least ``cuts[i]`` fail, and the first cut fails nothing."""
         values, place = np.unique(-score, return_inverse=True)
         caught = np.cumsum(np.bincount(place, failed, len(values))) / failed.sum()
         alarms = np.cumsum(np.bincount(place, ~failed, len(values))) / (~failed).sum()
@@ -202,11 +206,11 @@ class Curve:
 
     @cached_property
     def best(self) -> int:
-        """The cut of the highest balanced accuracy."""
+        """Index of the cut with the highest balanced accuracy."""
         return int(np.argmin(self.missed + self.alarms))
 
     def missed_at(self, share: float) -> float:
-        """Return what is missed where at most that share of the passes raises an alarm."""
+        """Return the lowest false negative rate among cuts with a false positive rate of at most `share`."""
         return float(self.missed[self.alarms <= share].min())
 
 
@@ -231,13 +235,13 @@ def worth(cases: Cases, judged: Flags) -> Worth:
 
 
 def at_best(cases: Cases, score: Floats) -> Worth:
-    """Score a judge at the threshold that is best on these very comparisons."""
+    """Score a judge at the threshold that is best on these comparisons themselves."""
     curve = Curve.of(cases.failed, score)
     return worth(cases, score >= curve.cuts[curve.best])
 
 
 def from_other_folds(cases: Cases, score: Floats) -> Worth:
-    """Score a judge in each fold at the threshold that is best in the others."""
+    """Score a judge with, in each fold, the threshold that is best in the other folds."""
     judged = np.zeros(len(score), bool)
     for fold in np.unique(cases.fold):
         test = cases.fold == fold
@@ -247,7 +251,7 @@ def from_other_folds(cases: Cases, score: Floats) -> Worth:
 
 
 def average_precision(cases: Cases, score: Floats) -> tuple[float, float]:
-    """Return its mean over the folds and the standard deviation."""
+    """Return the mean and the standard deviation of the average precision over the folds."""
     from sklearn.metrics import average_precision_score
 
     rows = [cases.fold == fold for fold in np.unique(cases.fold)]
@@ -256,7 +260,7 @@ def average_precision(cases: Cases, score: Floats) -> tuple[float, float]:
 
 
 def best_reach(cases: Cases, evidence: Floats) -> tuple[int, Floats]:
-    """Return how near a point has to be for the best of all balanced accuracies, and the score then."""
+    """Return the reach with the highest balanced accuracy, and the score of each comparison with it."""
     middle, known = evidence.shape[1] // 2, np.nan_to_num(evidence)
     reaches = [reach for reach in REACHES if reach <= middle]
     found = [(reach, known[:, middle - reach : middle + reach + 1].max(axis=1)) for reach in reaches]
@@ -270,14 +274,14 @@ _T = np.geomspace(0.5, 100, 61)
 
 @dataclass(frozen=True)
 class _Varied:
-    """A rule's argument, its values from the loosest to the strictest, and what else is fixed."""
+    """A rule, the argument that is varied, and its values from the loosest to the strictest."""
 
     rule: Any
     argument: str
     values: Floats
 
     def score(self, sides: Sides) -> Floats:
-        """Return the number of the strictest value at which it fires, 0 where it never does."""
+        """Return the 1-based index of the strictest value at which the rule fires, 0 where it never does."""
         score = np.zeros(sides.n_comparisons)
         for strictness, value in enumerate(self.values, start=1):
             score[self.rule(sides, **{self.argument: value})] = strictness
@@ -307,7 +311,7 @@ def _rule_judge(name: str, sides: Sides, rows: NDArray[np.intp]) -> Judge:
     return Judge(name, "rule", told, judged[rows], score, seconds=seconds)
 
 
-#: Of so many boundaries at most, or fewer fails, an engineer's rates are not told.
+#: An engineer's rates are reported for more than `ENOUGH` boundaries with at least `FAILS` fails.
 ENOUGH, FAILS = 100, 10
 
 
@@ -320,7 +324,7 @@ class Engineer:
 
     @property
     def told(self) -> bool:
-        """Whether there are enough cases to tell rates of."""
+        """Whether there are enough boundaries and fails to report rates."""
         return len(self.failed) > ENOUGH and int(self.failed.sum()) >= FAILS
 
     @property
@@ -329,7 +333,7 @@ class Engineer:
         return Worth(own.balanced_accuracy, np.nan, own.false_negative_rate, own.false_positive_rate)
 
     def among(self, cases: Cases, judged: Flags) -> tuple[Engineer, Engineer]:
-        """Return this one's verdicts on what `cases` have, too, and another judge's on the same."""
+        """Return this engineer's and another judge's verdicts, both limited to the boundaries in `cases`."""
         place = pd.Index(cases.ids).get_indexer(pd.Index(self.ids))
         known = place >= 0
         ids, failed = [one for one, kept in zip(self.ids, known, strict=True) if kept], self.failed[known]
@@ -339,7 +343,7 @@ class Engineer:
 
 @dataclass(frozen=True)
 class Looked:
-    """What people looked at in a series, and what they marked there."""
+    """The versions of one series that annotators looked at, and their marks."""
 
     name: str
     series: VersionedSeries
@@ -348,7 +352,7 @@ class Looked:
 
     @classmethod
     def of(cls, name: str, series: VersionedSeries, splits: list[Annotations]) -> Looked:
-        """Count the marks of all splits from the first version."""
+        """Merge the splits of a series; marks and spans are counted from the first version of the series."""
         count = len(series.orders)
         stops = [count if one.versions is None else min(count, one.first + one.versions) for one in splits]
         spans = [Span(one.first, stop, tuple(one.marks)) for one, stop in zip(splits, stops, strict=True)]
@@ -361,7 +365,7 @@ class Looked:
         return cls(name, series, spans, sorted(marks))
 
     def verdicts(self, name: str, rules: LabelRules) -> Iterator[tuple[str, bool, bool]]:
-        """Yield boundaries that `name` and the others have looked at, what they say and what `name` says."""
+        """Yield boundaries that all looked at: id, whether the others fail it, whether `name` does."""
         spans = [
             Span(one.first, one.stop, tuple(other for other in one.annotators if other != name))
             for one in self.spans
@@ -387,7 +391,7 @@ class Looked:
 
 
 def engineers(path: Path, series: Mapping[str, VersionedSeries], rules: LabelRules) -> list[Engineer]:
-    """Judge everybody who marked series of the data set under `path`."""
+    """Compare each annotator of the data set under `path` with the consensus of the others."""
     marked = annotations_of(path / "annotations.json")
     found = [
         Looked.of(name, one, marked[name.lstrip("0") or "0"])

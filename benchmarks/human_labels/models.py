@@ -1,4 +1,4 @@
-"""perfjudge's own models: the stages of the pipeline on a data set of its own, in a folder of its own."""
+"""perfjudge's models: run the pipeline's stages on a data set in a separate folder."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ STAGES = (
     "training.evaluate",
     "training.train",
 )
-#: The split at random is not told here: as little of it as the stages take.
+#: The random split is not reported here, so it is as small as the stages allow.
 FEWEST = {"folds": 2, "repeats": 1}
 RETROSPECTIVE = "retrospective"
-#: Comparisons on which models are timed: those that compare with neighbours take a minute for all.
+#: Comparisons used to time models: nearest neighbours would take a minute for all.
 TIMED = 1000
 
 
 @dataclass(frozen=True)
 class PipelineRun:
-    """What the stages left in a folder."""
+    """The output of the stages in a folder: tables, models and out-of-fold predictions."""
 
     root: Path
     verdicts: pd.DataFrame
@@ -61,7 +61,7 @@ class PipelineRun:
         return Cases(one.index.tolist(), failed, one["fold"].to_numpy(np.int64))
 
     def about(self, source: Path) -> str:
-        """Say what was judged: data, split, features and seed."""
+        """Describe data, split, features and seed in one sentence."""
         how, cases = load(Comparisons, self.root / "params.yaml"), self.cases
         operations = len({one.rpartition("/")[0] for one in cases.ids})
         return (
@@ -75,7 +75,7 @@ class PipelineRun:
         return rows.set_index("comparison_id").sort_index()
 
     def judges(self, sides: Sides) -> list[Judge]:
-        """Return the models; the seconds are those of vectors and probabilities."""
+        """Return the models as judges; their seconds are those of vectors and probabilities."""
         from features.comparisons.vectors import vectors
 
         seconds, _ = clocked(lambda: vectors(sides), time.process_time)
@@ -98,13 +98,13 @@ class PipelineRun:
 
 
 def features() -> tuple[str, ...]:
-    """Return the feature sets to run: the one of params.yaml, then the retrospective one."""
+    """Return the feature sets to run: that of params.yaml, then the retrospective one."""
     own = load(Comparisons, ROOT / "params.yaml").section.featurize.set
     return tuple(dict.fromkeys((own, RETROSPECTIVE)))
 
 
 def run(source: Path, cache: Path, chosen: str, jobs: int, **knobs: Any) -> PipelineRun:
-    """Run the stages, or take what they left if nothing changed since; a search goes on where it was."""
+    """Run the stages, or reuse their output if params, code and data are unchanged; a search is resumed."""
     root = cache / f"{source.name}-{chosen}"
     params = _params(source, chosen, knobs)
     write_text(root / "params.yaml", yaml.safe_dump(params | {"jobs": jobs}))
@@ -136,7 +136,7 @@ def _code() -> list[Path]:
 
 
 def _run(stage: str, root: Path) -> None:
-    # -P: the folder of the data is called as the package is
+    # -P: the folder `data` of this run has the name of a package
     command = [sys.executable, "-P", "-m", stage, "comparisons"]
     environment = os.environ | {
         "PYTHONSAFEPATH": "1",

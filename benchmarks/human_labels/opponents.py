@@ -1,4 +1,4 @@
-"""Tools that find change points, each in an environment of its own."""
+"""Change-point detection tools, each run in a separate environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from data.errors import InputError
 from data.tables.files import digest_of, replacing
 
 HERE = Path(__file__).parent
-#: How many versions a script gets at once: an interrupted run goes on behind the last piece.
+#: Versions per call of a script; an interrupted run resumes after the last finished chunk.
 PIECE = 60_000
 
 
@@ -51,7 +51,7 @@ TOOLS = (
 
 
 def command(tool: Tool) -> list[str]:
-    """Return the command that runs the script of `tool` in an environment of its own, which uv keeps."""
+    """Return the command that runs the script of `tool` in its environment, which uv caches."""
     if tool.requirements is None:
         return [sys.executable, str(tool.script)]
     needs = ["--with-requirements", str(tool.requirements)]
@@ -59,7 +59,7 @@ def command(tool: Tool) -> list[str]:
 
 
 def _run(command: list[str], problem: str) -> None:
-    # another interpreter, which must not look where this one does
+    # the script runs in another interpreter, which must not use the paths of this one
     bare = {
         name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))
     }
@@ -73,7 +73,7 @@ def _run(command: list[str], problem: str) -> None:
 
 
 def ask(tool: Tool, view: View, cache: Path) -> list[Answered]:
-    """Run `tool` over what a view shows, or take what it said before."""
+    """Run `tool` over the stretches of a view, or read its cached results; one answer per way of using it."""
     answers = [
         (piece.start, _answer(tool, view.stretches[piece], cache / "answers"))
         for piece in pieces(view, PIECE)
@@ -105,7 +105,7 @@ def _answer(tool: Tool, stretches: Sequence[Stretch], cache: Path) -> dict[str, 
 
 
 def _joined(answers: list[tuple[int, dict[str, Any]]], way: int) -> Answered:
-    """Put the pieces of one way together, each with the number of its first stretch."""
+    """Join the chunks of one way; each chunk comes with the number of its first stretch."""
     first = answers[0][1]
     own = [(start, found, found["way"] == way) for start, found in answers]
     stretch = np.concatenate([found["series"][rows] + start for start, found, rows in own])

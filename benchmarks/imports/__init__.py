@@ -1,1 +1,1 @@
-"""How fast foreign data become tables, and in how much memory."""
+"""Speed and memory of importing other tools' data."""

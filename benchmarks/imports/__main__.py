@@ -1,4 +1,4 @@
-"""How fast ``perfjudge import`` reads a set as large as SAP's public one, and in how much memory.
+"""Speed and memory of ``perfjudge import`` on a data set as large as SAP's public one.
 
 Run it with ``python -m benchmarks.imports SAP_HANA [SERIES]``: the series of the data set under SAP_HANA are
 copied under other numbers until there are as many as in the public one: 1.7 GB of temporary files.
@@ -16,11 +16,11 @@ from pathlib import Path
 
 from benchmarks.table import PERFJUDGE, Table, busy, load, spent
 
-#: Of the whole public set.
+#: Number of series in the whole public data set.
 SERIES = 7522
-#: Copies that keep their marks: the public set has marks for about twice the series of the part.
+#: Number of copies with marks: the public set has marks for about twice the series of the part.
 MARKED = 2
-#: No series has a number of so many digits; copies are told apart by what stands before.
+#: Series numbers are padded to this length, which none has; a prefix distinguishes the copies.
 _DIGITS = 5
 
 COLUMNS = {

@@ -1,8 +1,8 @@
-"""How fast ``perfjudge import`` reads what benchmark tools write, and in how much memory.
+"""Speed and memory of ``perfjudge import`` on the output of benchmark tools.
 
-Run it with ``python -m benchmarks.imports.formats [MEGABYTES [FORMAT...]]``: two files of each format, of so
-many megabytes together, are made of the samples in the documentation, with other names and values, written as
-the tool writes them. Without FORMAT it writes ``docs/results/import-formats.md``.
+Run it with ``python -m benchmarks.imports.formats [MEGABYTES [FORMAT...]]``. For each format, two files with
+together MEGABYTES megabytes are generated from the samples in the documentation, with other names and values,
+as the tool would write them. Without FORMAT it writes ``docs/results/import-formats.md``.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from benchmarks.table import PERFJUDGE, SEED, Table, busy, load, spent
 
 SAMPLES = Path("docs/samples/formats")
 MEGABYTES = 120
-#: What is wanted.
+#: Targets: megabytes read per second, and peak memory as a multiple of the files' size.
 SPEED, MEMORY = 50, 4
-#: The place of a number that tells copies apart.
+#: Placeholder of the number that distinguishes copies.
 _COPY = "@COPY@"
 
 
 @dataclass(frozen=True)
 class Shape:
-    """How large files of a format are made."""
+    """How to generate a large file of a format from its sample."""
 
     sample: str
     entries: str
@@ -87,7 +87,7 @@ def _noisy(value: Any, draws: random.Random) -> Any:
 
 
 def _pieces(content: Any, entries: list[Any], shape: Shape, size: int) -> Iterator[str]:
-    """Yield the text around the list that grows, and in it its entries again and again."""
+    """Yield the text around the list of entries, and in it the entries repeatedly."""
     mark, separator = '"@ENTRIES@"', "\n" if shape.lines else ","
     block = separator.join(json.dumps(entry, indent=shape.indent) for entry in entries)
     whole = content if content is entries or shape.lines else _with(content, entries, mark.strip('"'))
@@ -106,11 +106,11 @@ def _with(content: Any, entries: list[Any], mark: str) -> Any:
 
 
 def read(name: str, paths: list[Path]) -> float:
-    """Return the seconds of processors from bytes to tables in pieces, as the import has them."""
+    """Return the processor seconds of reading files into chunks of tables, as the import does."""
     from data.comparisons import formats
     from data.tables.problems import Problems
 
-    # what is imported when it is needed
+    # warm-up: imports are not timed
     formats.read(name, [SAMPLES / name / SHAPES[name].sample] * 2, keep_going=True)
     start = time.process_time()
     for _ in formats.stream(name, paths, Problems()):

@@ -1,4 +1,4 @@
-"""The pages of docs/results: what each is about, which command writes it, and what that command needs."""
+"""The pages of docs/results: subject, command and requirements of each."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import yaml
 from data.families import FAMILIES
 
 RESULTS = Path("docs/results")
-#: What a page's figures depend on. Reports, documents and tests are not among it.
+#: Paths that a page's figures depend on; reports, documents and tests do not count.
 LAYERS = ("data", "features", "training", "serving")
 CODE = (*LAYERS, "benchmarks", "dvc.yaml", "params.yaml", "uv.lock")
 _FOOTER = re.compile(r"^Written on (\d{4}-\d\d-\d\d) from commit `(\w+)`( with changes)?\.", re.MULTILINE)
-#: Commits that a page is taken to be behind which names none.
+#: Number of commits assumed for a page whose commit is unknown.
 MANY = 10_000
-#: What a command may need, and how a person gets it.
+#: Requirements of commands, and how to meet them.
 NEEDS = {
     "data": "the public data sets in ../shared/data",
     "models": "the trained models and reports that uv run dvc repro leaves",
@@ -40,7 +40,7 @@ class ResultPage:
         The section of the index, the model family whose code is measured (empty: several), and the name of
         the file without ``.md``.
     about, data, held_out, seed : str
-        What was measured, on which data set, what was held out of training, and the random seed.
+        Subject, data set, held-out part of the data, and random seed.
     command : str
         The command that writes the page, which is also printed in it. One that begins with ``dvc exp run``
         runs in a clone, so that the models and reports of this checkout stay as they are.
@@ -49,7 +49,7 @@ class ResultPage:
     needs : sequence of str
         Keys of `NEEDS`.
     why_long : str
-        What takes so long, of a command that does not fit in the budget of one run.
+        Why the command does not fit in the budget of one run; empty where it fits.
     """
 
     section: str
@@ -69,15 +69,15 @@ class ResultPage:
         return root / RESULTS / f"{self.name}.md"
 
     def origin(self, root: Path = Path()) -> Origin | None:
-        """Return the date and the commit that the page names, or None where it names none."""
+        """Return the date and the commit in the page's footer, or None without a page or footer."""
         path = self.path(root)
         named = _FOOTER.search(path.read_text(encoding="utf-8")) if path.is_file() else None
         return Origin(date.fromisoformat(named[1]), named[2], bool(named[3])) if named else None
 
     def commits_since(self, root: Path = Path()) -> int:
-        """Return how many commits have changed the family's code since; `MANY` where that is not known.
+        """Return how many commits have changed the family's code since the page's commit; `MANY` if unknown.
 
-        Of a page about several families it is the mean over all of them.
+        For a page about several families, the total is divided by their number.
         """
         origin = self.origin(root)
         since = f"{origin.commit}..HEAD" if origin else "unknown..HEAD"
@@ -89,19 +89,22 @@ class ResultPage:
 
 @dataclass(frozen=True)
 class Origin:
-    """The day on which a page was written, and the commit whose code wrote it."""
+    """The day when a page was written, and the commit whose code wrote it.
+
+    `changed`: the code had uncommitted changes.
+    """
 
     day: date
     commit: str
     changed: bool
 
     def is_current(self, root: Path = Path()) -> bool:
-        """Tell whether the code below `root` is still that of the commit."""
+        """Return whether the code below `root` equals that of the commit."""
         return not self.changed and _git(root, "diff", "--quiet", self.commit, "--", *CODE).returncode == 0
 
 
 def footer(name: str, root: Path = Path()) -> str:
-    """Return the paragraph that ends a page: day, commit, data set, what was held out, and seed."""
+    """Return the paragraph that ends a page: day, commit, data set, held-out part and seed."""
     commit = _git(root, "rev-parse", "--short", "HEAD").stdout.strip() or "unknown"
     changed = " with changes" if _git(root, "status", "--porcelain", "--", *CODE).stdout else ""
     written = f"Written on {datetime.now(UTC):%Y-%m-%d} from commit `{commit}`{changed}."

@@ -5,9 +5,9 @@
     python -m benchmarks.pages --only judging serving
     python -m benchmarks.pages --documents  only the figures that documents quote
 
-Pages are written one after the other, those first of which most commits per minute are outdated. A page whose
-commit has the code of this checkout is left as it is, so that the same command goes on after an interruption.
-Where a page fails the others are still written; the command names it at the end and returns 1.
+Pages are written one after the other, those with the most outdated commits per minute first. A page written
+from the code of this checkout is skipped, so that the same command resumes after an interruption. If a page
+fails, the others are still written; the command names it at the end and returns 1.
 """
 
 from __future__ import annotations
@@ -35,15 +35,16 @@ from data.tables.files import write_text
 MINUTES = 30
 #: The exit code after Ctrl-C.
 INTERRUPTED = 130
-#: A machine is idle that uses at most so many percent of its processors in one of so many spans of seconds.
+#: A machine is idle if at most `BUSY` percent of its processors are used in one of `LOOKS` spans of
+#: `SECONDS`.
 BUSY, LOOKS, SECONDS = 25, 10, 3
 PUBLIC = Path("../shared/data")
-#: Commands run in the environment of this interpreter.
+#: Prefix that is removed: commands run in the environment of this interpreter.
 _UV_RUN = re.compile(r"uv run (?:--group \w+ )?(?=python )")
 
 
 def missing(page: ResultPage, root: Path, *, busy: bool = False) -> list[str]:
-    """Return what the page needs and this machine lacks, as `NEEDS` words it."""
+    """Return the requirements of the page that this machine does not meet, in the words of `NEEDS`."""
     there = {
         "data": (root / PUBLIC).is_dir,
         "models": Places("comparisons", root).models.is_dir,
@@ -57,12 +58,12 @@ def missing(page: ResultPage, root: Path, *, busy: bool = False) -> list[str]:
 def _is_idle() -> bool:
     import psutil
 
-    # what the page before has started may need a moment to end
+    # processes of the page before may need a moment to end
     return any(psutil.cpu_percent(SECONDS) <= BUSY for _ in range(LOOKS))  # type: ignore[no-untyped-call]
 
 
 def chosen(pages: Sequence[ResultPage], minutes: float, root: Path = Path()) -> list[ResultPage]:
-    """Return the pages to write, one per command, in the order in which they are to be written."""
+    """Return the outdated pages that fit in the budget, one per command, in the order of writing."""
     stale = [page for page in pages if not is_current(page, root)]
     found: list[ResultPage] = []
     for page in sorted(stale, key=lambda page: (-page.commits_since(root) / page.minutes, page.minutes)):
@@ -73,13 +74,13 @@ def chosen(pages: Sequence[ResultPage], minutes: float, root: Path = Path()) -> 
 
 
 def is_current(page: ResultPage, root: Path = Path()) -> bool:
-    """Tell whether the code is still that which wrote the page."""
+    """Return whether the page was written by the present code."""
     origin = page.origin(root)
     return origin is not None and origin.is_current(root)
 
 
 def write(page: ResultPage, root: Path = Path()) -> str:
-    """Run the page's command, and return why that failed, or nothing if it did not."""
+    """Run the page's command; return the reason of a failure, or "" on success."""
     in_clone = page.command.startswith("dvc exp run")
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     command = _UV_RUN.sub("", page.command)
@@ -161,7 +162,7 @@ def _documents() -> dict[str, str]:
 
 
 def written(pages: Sequence[ResultPage], root: Path = Path(), *, busy: bool = False) -> dict[str, str]:
-    """Write pages one after the other, and return by name why some were not written."""
+    """Write pages one after the other; return the reasons of failures by page name."""
     failures = {}
     total = sum(page.minutes for page in pages)
     print(f"{len(pages)} pages, about {total:.0f} minutes", flush=True)
@@ -177,7 +178,7 @@ def written(pages: Sequence[ResultPage], root: Path = Path(), *, busy: bool = Fa
 
 
 def listed() -> None:
-    """Print every page with its minutes, its commit, what it needs, and whether it would be written now."""
+    """Print every page: minutes, commit, needs, and whether it would be written now."""
     from rich.console import Console
     from rich.table import Table
 

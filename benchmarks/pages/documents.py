@@ -1,6 +1,6 @@
-"""The figures that README.md and docs/ quote: each is written from its source, or says why it has none.
+"""The figures that README.md and docs/ quote: each is filled in from its source, or marked as not measured.
 
-A block (a paragraph, a list, a table, or what a command prints) with figures has a comment before it::
+A block (a paragraph, a list, a table, or the output of a command) with figures has a comment before it::
 
     <!-- figures: results/sap-hana-unseen: (champion) / missed fails; 5 % -->
 
@@ -9,12 +9,13 @@ which gives the source of each figure in turn, or repeats a figure that is a lim
     results/PAGE: KEY / KEY / COLUMN   a cell of a table of docs/results/PAGE.md, in the only row that has all
                                        keys, or whose table's title has them
     results/PAGE: KEY / KEY / #2       the second number of the only line that contains all keys
-    FAMILY: KEY / KEY / KEY            a value of reports/FAMILY/metrics.json; {champion} stands for its name
+    FAMILY: KEY / KEY / KEY            a value of reports/FAMILY/metrics.json; {champion} is replaced by its
+    name
 
-and may be left out where it is that of the figure before. The value is rounded to the digits that the block
-has. Whole tables lie between ``<!-- table: NAME -->`` and ``<!-- /table -->``, NAME being one of `TABLES`.
-Blocks whose figures nobody measured say what they are: ``<!-- not measured: a limit -->``, in the words of
-`REASONS`.
+and may be left out if it is that of the figure before. The value is rounded to as many digits as the block
+shows. Whole tables are placed between ``<!-- table: NAME -->`` and ``<!-- /table -->``, NAME being one of
+`TABLES`. Blocks whose figures were not measured give the reason: ``<!-- not measured: a limit -->``, in the
+words of `REASONS`.
 """
 
 from __future__ import annotations
@@ -48,13 +49,13 @@ _NUMBER = re.compile(
     r"(?<![\w.,/#:~^-])[-\u2212]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?!\.?\d)(?![\w-]*\w*\d)(?!,\d{3})"
 )
 _COUNTED = "comparisons|regressions|fails|passes|co-runs|verdicts|vectors|cases|answers|alarms|misses"
-#: What makes the number before it a figure.
+#: Text after a number that makes it a figure.
 _UNIT = re.compile(
     rf"\s?%|\s(?:of \d|(?:{_COUNTED}|times|points|[mnuµ]?s|seconds?|minutes?|hours?|[KMGT]i?B)\b)"
 )
-#: What joins a number to the next one, so that both are figures or neither.
+#: Text between two numbers that are both figures or neither.
 _JOINED = re.compile(r"(?:,| to| and| or|, and) (?=[-\u2212]?\d)")
-#: What stands before the whole of which a count is a part.
+#: Text before the total in counts such as "3 of 20".
 _PART = re.compile(r"\d of $")
 _NOT_TEXT = re.compile(
     r"<!--.*?-->|`[^`]*`|\]\([^)]*\)|https?://\S+"
@@ -63,7 +64,7 @@ _NOT_TEXT = re.compile(
     re.DOTALL,
 )
 _TABLE = re.compile(r"<!-- table: ([\w-]+) -->\n.*?<!-- /table -->", re.DOTALL)
-#: How blocks of commands begin, and those of JSON and XML, which show a form: neither quotes anything.
+#: Beginnings of indented commands, JSON and XML, which quote no figures.
 _COMMAND = re.compile(
     r"\s*(?:[{<]|(?:[A-Z_]+=\S*\s+)*(?:cat|cp|createdb|curl|dask|docker|export|git|gzip|mkdir|perf|pip|printf|psql|python|sed|"
     r"sqlite3|sudo|uv|TOKEN=\S+)\s)"
@@ -72,7 +73,7 @@ _COMMAND = re.compile(
 
 @dataclass(frozen=True)
 class Figure:
-    """A number of a text: where it begins and ends, and whether it is a percentage."""
+    """A number in a text: its begin and end, its text, and whether it is a percentage."""
 
     begin: int
     end: int
@@ -92,10 +93,10 @@ class Block:
 
 
 def figures(text: str) -> list[Figure]:
-    """Return the numbers of a text that say how much was measured, allowed or needed.
+    """Return the numbers in a text that are measured figures, limits or requirements.
 
-    These are numbers with decimals, of thousands, before a unit or before what is counted, and those that are
-    joined to one (``1.5 to 3 %``). Code, links, numbers of figures, sections and tables are left out.
+    These are numbers with decimals, of thousands, before a unit or before a counted noun, and numbers joined
+    to one of them (``1.5 to 3 %``). Code, links, numbers of figures, sections and tables are left out.
     """
     hidden = _NOT_TEXT.sub(lambda match: re.sub(r"\S", "x", match[0]), text)
     found: list[Figure] = []
@@ -114,7 +115,7 @@ def figures(text: str) -> list[Figure]:
 
 
 def blocks(text: str) -> Iterator[Block]:
-    """Yield the blocks of a document that are neither generated nor commands nor input files."""
+    """Yield the blocks of a document, but not its generated tables."""
     mark, at, number, generated = ("", ""), 0, 1, False
     for part in re.split(r"(\n[ \t]*\n)", text):
         begin, line = at, number + len(part) - len(part.lstrip("\n"))
@@ -157,7 +158,7 @@ def _without_inputs(text: str) -> str:
 
 
 def filled(text: str, root: Path = Path(), name: str = "") -> str:
-    """Return a document with its figures and tables as their sources have them."""
+    """Return a document with its figures and tables replaced by the values of their sources."""
     text = _TABLE.sub(lambda match: _table(match[1], root), text)
     result, done = [], 0
     plain = _without_inputs(text)
@@ -209,7 +210,7 @@ def _quoted(figure: Figure, item: tuple[str, list[str]], root: Path, place: str)
 
 @dataclass(frozen=True)
 class Value:
-    """A number of a source, and whether it counts in percent."""
+    """A number from a source, whether it is in percent, and its decimal digits, None if unlimited."""
 
     number: Decimal
     percent: bool
@@ -267,10 +268,7 @@ def _of_page(page: str, keys: Sequence[str]) -> Value:
 
 
 def _cells(page: str, keys: Sequence[str], column: str) -> list[str]:
-    """Return the cells of a column in the rows that contain all keys, their table's title included.
-
-    Of these, only the rows are returned in which the most keys are equal to a cell.
-    """
+    """Return a column's cells in the rows that match all keys, preferring keys that equal a whole cell."""
     found: list[tuple[int, str]] = []
     title, headings = "", list[str]()
     for line in page.splitlines():
@@ -300,12 +298,12 @@ def _read(cell: str) -> Value:
     return Value(number, percent, len(match[0].partition(".")[2]))
 
 
-#: The page that lists all others.
+#: The index of all pages.
 INDEX = RESULTS / "index.md"
 
 
 def documents(root: Path = Path()) -> list[Path]:
-    """Return the paths below `root` of all documents but the cards and the pages of results."""
+    """Return the paths, relative to `root`, of all documents but the cards and the pages of results."""
     docs = [path.relative_to(root) for path in sorted((root / "docs").rglob("*.md"))]
     quoting = [path for path in docs if path != CARDS and (path == INDEX or path.parent != RESULTS)]
     return [Path("README.md"), *quoting]
@@ -347,7 +345,7 @@ def _accuracy(scores: Mapping[str, float]) -> tuple[str, str]:
 
 
 def _printed(root: Path) -> str:
-    """Return the table with which the stage promote of comparisons ends on a fresh clone."""
+    """Return the table printed last by the promote stage of comparisons on a fresh clone."""
     from training.evaluation.figures import show
 
     metrics = _metrics(root, "comparisons")
@@ -366,14 +364,14 @@ def _summaries(root: Path) -> str:
     for family, summary in found.items():
         path = str(paths[family].relative_to(root))
         rows.append([path, *(str(summary.get(name, "-")) for name in names)])
-    # as tabulate does, which dvc calls: a heading has two spaces more
+    # as in tabulate, which dvc calls: a heading has two more spaces
     widths = [max(len(head) + 2, *map(len, cells)) for head, *cells in zip(*rows, strict=True)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
     return "".join(f"    {line.rstrip()}\n" for line in lines)
 
 
 def _coruns(root: Path) -> str:
-    """Return the accuracy of the champion of static co-runs on each split, and the measurement's own."""
+    """Return the accuracy of the static co-run champion by split, and the measurement's repeatability."""
     metrics = _metrics(root, "corun")
     splits = {
         "pairs": "pairs never seen",
@@ -391,7 +389,7 @@ def _coruns(root: Path) -> str:
 
 
 def _online(root: Path) -> str:
-    """Return the accuracy of the champion of online co-runs by seconds."""
+    """Return the accuracy of the online co-run champion by seconds of measurement."""
     online = _metrics(root, "corun")["online"]
     designs = {"random": "co-runs at random", "tasks": "tasks"}
     entries = [one for one in online["entries"] if one["model"] == online["champion"]]
@@ -440,7 +438,7 @@ def _index(_: Path) -> str:
     return "\n\n".join([*parts, "## All tables", *(f'--8<-- "results/{page.name}.md"' for page in PAGES)])
 
 
-#: By name, what writes a table that lies between two marks.
+#: Functions that write the tables between two marks, by name.
 TABLES: Mapping[str, Callable[[Path], str]] = {
     "printed-by-the-pipeline": _printed,
     "dvc-metrics-show": _summaries,

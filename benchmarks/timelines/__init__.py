@@ -1,4 +1,4 @@
-"""Results of many versions as files: what was measured is drawn, what changed is known."""
+"""Generated result files of many versions with known changes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RULES = """<timelines>
 
 @dataclass(frozen=True)
 class DrawnResults:
-    """A result file per version."""
+    """A randomly drawn result file per version; every tenth operation drops once, the next one creeps."""
 
     versions: int = 200
     operations: int = 500
@@ -37,7 +37,7 @@ class DrawnResults:
         return f"kernel-5.{version // 20}.{version % 20}"
 
     def levels(self) -> Floats:
-        """Return what each operation reaches at each version, as a share of its first level."""
+        """Return the level of each operation at each version, as a share of its first level."""
         levels = np.ones((self.operations, self.versions))
         levels[::10, self.versions // 2 :] -= self.drop
         quarter = self.versions // 4

@@ -19,7 +19,7 @@ from data.comparisons.timelines.runs import read_folder
 from data.comparisons.timelines.selection import MeasuredVersions, chosen, measured
 from data.tables.problems import Problems
 
-#: Charts that Matplotlib draws, and from which all are reckoned.
+#: Number of charts that Matplotlib draws; the time for all charts is extrapolated from them.
 _DRAWN = 8
 
 COLUMNS = {
@@ -29,7 +29,7 @@ COLUMNS = {
 
 
 def drawn(results: Path, root: Path) -> float:
-    """Return the seconds in which Matplotlib would draw the boxes of every operation and configuration."""
+    """Return the estimated seconds for Matplotlib to draw the boxes of every operation and configuration."""
     from matplotlib.figure import Figure
 
     runs = read_folder(results, Measure(better="higher")).runs

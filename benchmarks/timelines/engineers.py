@@ -1,4 +1,4 @@
-"""Which of the changes that engineers marked in SAP's data timelines show, and which others.
+"""Compare the changes shown in timelines with the marks of engineers in SAP's data.
 
 Run it with ``python -m benchmarks.timelines.engineers SAP_HANA``. The champion judges.
 It writes ``docs/results/timelines-marked.md``.
@@ -26,7 +26,7 @@ from data.tables.problems import Problems
 from serving.comparisons.timelines.assembled import TimelineOperation, assembled
 from serving.comparisons.timelines.generate import judges
 
-#: So far a change may be from a mark; and so far from any a place is free of them.
+#: Most versions between a change and its mark; a change farther than the second from any mark is unmarked.
 WITHIN, CLEAR = 5, 12
 _FAIL = 3
 _RULES = RuleSet("marked", (TimelineRule("baseline", "Kernel", ".*"), TimelineRule("target", "Kernel", ".*")))
@@ -34,7 +34,7 @@ _RULES = RuleSet("marked", (TimelineRule("baseline", "Kernel", ".*"), TimelineRu
 
 @dataclass(frozen=True)
 class Marked:
-    """What engineers say of one series."""
+    """Engineers' marks in a series: agreed changes to worse, all marks, and the versions looked at."""
 
     worse: Ints
     any: Ints
@@ -43,7 +43,7 @@ class Marked:
 
 @dataclass
 class Tally:
-    """What one way of finding changes found."""
+    """Counts of the changes detected in one way."""
 
     found: int = 0
     told: int = 0
@@ -51,7 +51,7 @@ class Tally:
     clear: int = 0
 
     def add(self, marked: Marked, spans: Iterable[tuple[int, int]]) -> None:
-        """Count the changes of one series, from their first to their last version."""
+        """Count the detected changes of one series, given as first and last version each."""
         own = [span for span in spans if span[0] < marked.looked]
         self.found += sum(any(_near(span, [one], WITHIN) for span in own) for one in marked.worse)
         self.told += len(own)
@@ -64,7 +64,7 @@ def _near(span: tuple[int, int], versions: Iterable[int], within: int) -> bool:
 
 
 def marked_of(labels: pd.DataFrame, source: Path) -> Iterator[tuple[str, Marked]]:
-    """Yield what engineers say of every series."""
+    """Yield the name and the engineers' marks of every series."""
     fails = labels[labels["status"] == "fail"].groupby("operation")["target_from"].apply(np.array)
     for number, splits in annotations_of(source / "annotations.json").items():
         everywhere = [split.first + one for split in splits for own in split.marks.values() for one in own]
@@ -77,12 +77,12 @@ def marked_of(labels: pd.DataFrame, source: Path) -> Iterator[tuple[str, Marked]
 
 
 def steps(one: TimelineOperation) -> list[tuple[int, int]]:
-    """Return the lasting changes to worse."""
+    """Return first and last version of each lasting change to worse."""
     return [(change.first, change.last) for change in one.changes if change.kind != "gain"]
 
 
 def fails(one: TimelineOperation) -> list[tuple[int, int]]:
-    """Return where versions fail beside those before them."""
+    """Return the versions that fail in comparison with those before them, as pairs of equal numbers."""
     return [(at, at) for at in np.flatnonzero(one.against_before == _FAIL).tolist()]
 
 

@@ -1,4 +1,4 @@
-"""Measurements of comparisons of two results."""
+"""Data of the model family ``comparisons``: baseline and target measurements of an operation."""
 
 from data.families import DataSupply
 

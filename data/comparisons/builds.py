@@ -1,4 +1,4 @@
-"""How much slower a build is than the unchanged one, from samples taken in turn."""
+"""Build and run the programs of a suite, and estimate how much slower a changed build is."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ from data.measure.child import TimedOutError, TimeLimits, execute
 
 @dataclass(frozen=True)
 class BuildRun:
-    """Samples of a build, or pairs of it and the `unchanged` build (purpose "reference").
+    """Samples of one run of a build.
 
-    `at` is the UTC time of its begin, `foreign` the share of the processor that others used.
+    Runs with the purpose "reference" hold pairs: `values` of the changed build, `unchanged` of the unchanged
+    one. `at` is the UTC time when the run began (ISO 8601), `foreign` the share of the processor time that
+    other processes used meanwhile.
     """
 
     operation: str
@@ -38,15 +40,17 @@ class BuildRun:
 
     @property
     def key(self) -> tuple[str, str, str, int, int]:
-        """What tells one run from another."""
+        """The fields that identify a run."""
         return self.operation, self.change, self.purpose, self.number, self.threads
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What trying a build told: the units of ``work`` of a sample and the usual number of ``samples``.
+    """Result of trying out a build before it is measured.
 
-    ``problem`` says why a build cannot be measured here.
+    `work` is the number of units of work per sample, `samples` the number of samples per run, `noise` the
+    relative standard deviation of a sample. `problem` is the reason why this machine cannot measure the
+    build, or empty.
     """
 
     operation: str
@@ -57,16 +61,19 @@ class Trial:
     problem: str
 
 
-#: Slower by this much or more is a regression that an engineer would act on.
+#: Slowdowns from here on are regressions that an engineer would act on.
 FAIL = 0.03
-#: Slower by this much or less is none; between them nobody can say.
+#: Slowdowns up to here are not regressions; those between `PASS` and `FAIL` get no label.
 PASS = 0.02
 CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
 class Slowdown:
-    """The share by which a build is worse, negative where it is better, with its interval."""
+    """A changed build's slowdown with its confidence interval, as shares of the unchanged build's value.
+
+    Positive is worse. `pairs` is the number of pairs of samples.
+    """
 
     share: float
     low: float
@@ -75,10 +82,11 @@ class Slowdown:
 
     @classmethod
     def of(cls, unchanged: ArrayLike, changed: ArrayLike, better: str) -> Slowdown:
-        """Estimate from pairs: the median of the Walsh averages of log ratios (Hodges and Lehmann, 1963).
+        """Estimate the slowdown: the median of the Walsh averages of log ratios (Hodges and Lehmann, 1963).
 
-        The interval is that of Wilcoxon's signed-rank test, which needs no normal noise and is robust to
-        outliers.
+        The interval is that of Wilcoxon's signed-rank test, which does not assume normal noise and is robust
+        to outliers. `unchanged` and `changed` have shape (n_pairs,), their samples measured in turn. `better`
+        is "lower" or "higher".
         """
         sign = 1.0 if better == "lower" else -1.0
         logs = sign * np.log(np.asarray(changed, float) / np.asarray(unchanged, float))
@@ -90,13 +98,14 @@ class Slowdown:
 
     @property
     def status(self) -> str | None:
-        """The label that follows; None where the reference is not sure."""
+        """The label that follows from the interval; None where the interval is too wide for one."""
         if self.low >= FAIL:
             return "fail"
         return "pass" if self.high <= PASS else None
 
 
 def _ranks_outside(pairs: int) -> int:
+    """Return how many Walsh averages to cut from each end to get the interval with `CONFIDENCE`."""
     ways = np.ones(1)
     for rank in range(1, pairs + 1):
         ways = np.r_[ways, np.zeros(rank)] + np.r_[np.zeros(rank), ways]
@@ -105,26 +114,32 @@ def _ranks_outside(pairs: int) -> int:
 
 
 PROGRAMS = Path(__file__).parents[1] / "suites" / "programs"
-#: Scatter above which a sample takes twice as long.
+#: Noise above which a sample does twice the work.
 SCATTERED = 0.02
-#: Samples of a run by the scatter of one.
+#: Samples per run: (largest noise of one sample, number of samples).
 ENOUGH = ((0.005, 5), (0.015, 7), (0.04, 10), (1e9, 13))
 
 
 class Workshop:
-    """A directory where programs are built and run; files of programs that want a disk lie on its disk."""
+    """Builds and runs the programs of a suite, in the subdirectory ``scratch`` of `directory`.
+
+    Programs also write files there that must be on a disk; others are in ``/dev/shm`` where possible.
+    `limits` are by default those that follow from ``suite.timeout``.
+    """
 
     def __init__(self, suite: Suite, directory: Path, limits: TimeLimits | None = None) -> None:
         self._suite, self._limits = suite, limits or TimeLimits(suite.timeout)
         self._disk = (directory / "scratch").resolve()
-        memory = Path("/dev/shm")  # noqa: S108 - where files are memory
+        memory = Path("/dev/shm")  # noqa: S108 - a file system in memory
         self._memory = memory if os.access(memory, os.W_OK) else self._disk
         self._disk.mkdir(parents=True, exist_ok=True)
 
     def sample(self, variant: Variant, work: int, threads: int) -> float:
-        """Do `work` units, and the extra ones of the build; return the value of the operation's metric.
+        """Run a build once and return the value of the operation's metric.
 
-        InputError if the program is missing or fails, with its last line; TimedOutError if it runs too long.
+        It does `work` units, those of a build with injected work ``work * (1 + variant.extra)``. InputError
+        with the
+        last line of the output if the program is missing or fails; TimedOutError if it runs too long.
         """
         operation, place = variant.operation, f'operation "{variant.operation.name}"'
         done_work = max(1, round(work * (1 + variant.extra)))
@@ -146,7 +161,7 @@ class Workshop:
         return _printed(operation, done.last_line, work)
 
     def trial(self, operation: SuiteOperation) -> Trial:
-        """Find out the work and the number of samples of an operation."""
+        """Choose the work per sample and the samples per run of an operation by trying it out."""
         build, (few, many) = operation.unchanged, self._suite.samples
         try:
             work = operation.work or self._work(build, self._suite.seconds)
@@ -160,7 +175,7 @@ class Workshop:
         return Trial(operation.name, "", work, min(many, max(few, samples)), noise, "")
 
     def _work(self, build: Variant, seconds: float) -> int:
-        self._seconds(build, 1)  # the first one finds nothing in the machine's caches
+        self._seconds(build, 1)  # warm the caches
         work, took = 1, self._seconds(build, 1)
         while took < seconds / 2 and work < 10**9:
             work = round(work * min(50.0, max(2.0, seconds / max(took, 1e-5))))
@@ -173,7 +188,7 @@ class Workshop:
         return work / value if build.operation.metric == "rate" else value
 
     def _noise(self, build: Variant, work: int) -> float:
-        """Return the standard deviation of a few samples, from their median deviation, as a share."""
+        """Return the relative standard deviation of samples, estimated from six samples' median deviation."""
         values = np.array([self.sample(build, work, build.operation.threads[0]) for _ in range(6)])
         middle = np.median(values)
         return float(1.4826 * np.median(abs(values - middle)) / middle)
@@ -188,7 +203,7 @@ class Workshop:
         }
 
     def _built(self, operation: SuiteOperation, values: Mapping[str, object]) -> Path:
-        """Build what a command needs, if it does not lie there."""
+        """Return the path of the operation's built program; build it unless an earlier call did."""
         told = hashlib.sha256(operation.build.format_map({**values, "out": "", "work": 0}).encode())
         out = self._disk / f"built-{told.hexdigest()[:16]}"
         if operation.build and not out.exists():
@@ -198,7 +213,7 @@ class Workshop:
             try:
                 execute(command, place, self._disk, limit, environment=environment).require(place)
             except TimedOutError as exc:
-                # it is the build that cannot be measured, not a run of it
+                # an InputError, because no run of this build can be measured
                 raise InputError(f"the build {exc.problem}", place=place) from exc
             fresh.rename(out)
         return out
@@ -216,7 +231,7 @@ def _environment(values: Mapping[str, object]) -> dict[str, str]:
 
 
 def _printed(operation: SuiteOperation, line: str, work: int) -> float:
-    """Return the metric of what a program printed: seconds, and peak memory."""
+    """Return the operation's metric from the line that the program printed: seconds and peak memory."""
     try:
         seconds, *peak = map(float, line.split())
         value = {"seconds": seconds, "rate": work / seconds}.get(operation.metric)

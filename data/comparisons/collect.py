@@ -1,4 +1,4 @@
-"""Measuring comparisons: real programs, real and injected changes, references for what really changed."""
+"""Measure comparisons of real programs with real and injected changes, and their reference slowdowns."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from data.measure.session import Journal, Screen, Session
 from data.tables.files import replacing
 
 BENCHMARK = "perfjudge"
-#: How many passes a baseline is of, and how many the target of an unchanged build; drawn for each.
+#: Numbers of passes of a baseline, and of the target of an unchanged build; one is drawn for each.
 SPANS = (1, 1, 1, 2, 3, 5)
-#: A run of an operation: its change, and its number.
+#: Key of an operation's run: its change and its number.
 RunKey = tuple[str, int]
 
 
 class Reference(NamedTuple):
-    """How much worse a changed build is than the unchanged one, from samples taken in turn."""
+    """Reference slowdown of one configuration, measured by running both builds in turn; see `Slowdown`."""
 
     comparison_id: str
     threads: int
@@ -42,9 +42,10 @@ class Reference(NamedTuple):
 
 @dataclass(frozen=True)
 class Pairing:
-    """A comparison of runs of an operation, by their orders, first and last.
+    """A comparison of runs of one operation.
 
-    ``slowdowns`` has what is known of a changed build by threads; the same build has none.
+    `baseline` and `target` are the first and the last order of their runs. `slowdowns` maps numbers of
+    threads to the reference slowdown; it is empty where both sides are the same build.
     """
 
     comparison_id: str
@@ -55,17 +56,17 @@ class Pairing:
 
     @property
     def source(self) -> str:
-        """How the truth is known."""
+        """How the true label is known."""
         return "reference measurement" if self.variant.change else "the same build"
 
     @property
     def worst(self) -> Slowdown:
-        """The slow-down of the configuration that is slowed most."""
+        """The largest slowdown of any configuration; zeros where the builds are the same."""
         return max(self.slowdowns.values(), key=lambda one: one.share, default=Slowdown(0.0, 0.0, 0.0, 0))
 
     @property
     def status(self) -> str | None:
-        """The label: fail if any configuration surely is, pass if all surely are; else none."""
+        """The label: "fail" if any configuration is slower for certain, "pass" if none is, else None."""
         statuses = {one.status for one in self.slowdowns.values()}
         if "fail" in statuses:
             return "fail"
@@ -73,11 +74,12 @@ class Pairing:
 
 
 def tables(suite: Suite, journal: Journal[BuildRun]) -> tuple[ComparisonTables, pd.DataFrame]:
-    """Return the tables of a measurement, and a row per comparison and threads as `Reference`.
+    """Return the tables of a measurement, and one row per comparison and number of threads as `Reference`.
 
-    Unchanged runs have the orders of their passes; runs of changed builds come after all of them, so that
-    none is history of a comparison. A changed build is compared with the last passes before it, the same
-    build with itself. Columns ``truth_*`` of the comparisons hold the truth and are never features.
+    The order of an unchanged run is the number of its pass. Runs of changed builds have higher orders, so
+    that none is history of a comparison. A changed build is compared with the last passes measured before it;
+    the unchanged build is also compared with itself. The columns ``truth_*`` of the comparisons hold the
+    truth and must not be used as features.
     """
     by_operation: dict[str, list[BuildRun]] = defaultdict(list)
     for entry in sorted(journal.entries, key=lambda entry: entry.at):
@@ -168,7 +170,7 @@ def _pairings(
 
 
 def _same(passes: Sequence[int], drawn: random.Random) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Pair the last passes with earlier ones: near and far in turn, of one pass or several on either side."""
+    """Pair the last passes with earlier ones, at short and at random distances in turn; lengths are drawn."""
     pairs = []
     for place in range(len(passes) - 1, 0, -1):
         length = min(drawn.choice(SPANS), len(passes) - place)
@@ -212,13 +214,13 @@ def _comparison(pairing: Pairing, trials: Mapping[str, Trial]) -> dict[str, obje
     }
 
 
-#: Pairs of a reference between two looks at whether it is sure.
+#: Pairs of a reference that are measured before its label is computed again.
 MORE_PAIRS = 4
 
 
 @dataclass(frozen=True)
 class MeasurementSession:
-    """Where builds are measured, and what is known about them."""
+    """Measures the planned runs of a suite, and writes them and the results of trials to a journal."""
 
     suite: Suite
     workshop: Workshop
@@ -226,7 +228,7 @@ class MeasurementSession:
     screen: Screen
 
     def trial(self, operation: SuiteOperation) -> Trial:
-        """Return what trying an operation told, and try it if nobody has."""
+        """Return the trial of an operation; run it if the journal has none."""
         notes: list[Trial] = self.journal.notes
         for note in notes:
             if (note.operation, note.change) == (operation.name, ""):
@@ -234,7 +236,7 @@ class MeasurementSession:
         return self._noted(self.workshop.trial(operation))
 
     def lacks(self, variant: Variant) -> bool:
-        """Tell whether this machine cannot measure a build."""
+        """Return whether an earlier problem shows that this machine cannot measure the build."""
         mine = variant.operation.name
         return any(
             note.operation == mine and note.change in {"", variant.change} and note.problem
@@ -242,7 +244,7 @@ class MeasurementSession:
         )
 
     def measure(self, tasks: Sequence[PlannedBuildRun]) -> tuple[list[BuildRun], float]:
-        """Measure `tasks`; return their entries and the largest share of the processor that others used."""
+        """Measure `tasks`; return their runs and the largest share of the processor that others used."""
         entries = [entry for task in tasks for entry in self._measured(task)]
         return entries, max((entry.foreign for entry in entries), default=0.0)
 
@@ -266,7 +268,7 @@ class MeasurementSession:
         return [BuildRun(*task.key, at, watch.share(), tuple(values), tuple(unchanged))]
 
     def _pairs(self, task: PlannedBuildRun, work: int) -> tuple[list[float], list[float]]:
-        """Take pairs of samples in turn until their ratio is sure."""
+        """Sample both builds in turn until the label is clear or the maximum number of pairs is reached."""
         few, many = self.suite.pairs
         better = METRICS[task.variant.operation.metric][1]
         builds = [task.variant.operation.unchanged, task.variant]
@@ -287,7 +289,7 @@ class MeasurementSession:
 
 
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
-    """Measure a suite, as `data.collect.collect` says; what is complete becomes tables."""
+    """Measure a suite and write tables of what is complete; signature of `data.collect.collect`."""
     suite = suites.load(path)
     session = Session.begin(directory, suite, screen, "runs", BuildRun, note=Trial)
     laboratory = MeasurementSession(

@@ -1,4 +1,4 @@
-"""The results of two runs become comparisons: what was measured before against what was measured after."""
+"""Build comparisons from the results of two runs, the baseline and the target."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from data.tables.problems import unknown
 Side = Literal["baseline", "target"]
 SIDES: tuple[Side, Side] = ("baseline", "target")
 CONFIGURATION = [*OPERATION, "threads"]
-#: So many are named in one line.
+#: Maximum number of names in one line.
 NAMED = 10
 
 
 @dataclass(frozen=True)
 class Missing:
-    """A machine, an operation or a configuration without counterpart; narrower fields are None."""
+    """A machine, an operation or a configuration that only one side has; narrower fields are None."""
 
     only_in: Side
     machine: str
@@ -36,7 +36,7 @@ class Missing:
 
     @property
     def kind(self) -> Literal["machine", "operation", "configuration"]:
-        """What has no counterpart."""
+        """The kind of the part that only one side has."""
         if self.operation is None:
             return "machine"
         return "operation" if self.threads is None else "configuration"
@@ -48,10 +48,10 @@ class Missing:
 
 
 def missing(results: pd.DataFrame) -> tuple[Missing, ...]:
-    """Return machines, then operations, then configurations without counterpart, the baseline's first.
+    """Return machines, then operations, then configurations that only one run has, the baseline's first.
 
-    Parts of a whole that has no counterpart are not listed again. `results` are those of both runs, the
-    baseline's with the order 0, the target's with 1.
+    Parts of a missing machine or operation are not listed again. `results` are those of both runs; the order
+    is 0 for the baseline and 1 for the target.
     """
     found: list[Missing] = []
     for keys in (["machine"], OPERATION, CONFIGURATION):
@@ -64,9 +64,9 @@ def missing(results: pd.DataFrame) -> tuple[Missing, ...]:
 
 
 def comparable(results: pd.DataFrame) -> pd.DataFrame:
-    """Keep the operations that both runs have, and of them the configurations that both have.
+    """Return the results of the operations, and of their configurations, that both runs have.
 
-    An operation whose configurations are all different keeps them, so that it can be said to be invalid.
+    An operation without a common configuration keeps all of them, so that it can be reported as invalid.
     """
     results = results[_in_both(results, OPERATION)]
     common = _in_both(results, CONFIGURATION)
@@ -74,7 +74,7 @@ def comparable(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def told(found: Sequence[Missing], names: tuple[str, str]) -> Iterator[str]:
-    """Yield a line per kind and side; `names` is what baseline and target are called."""
+    """Yield a line per kind of missing part and side; `names` are the names of baseline and target."""
     called = dict(zip(SIDES, names, strict=True))
     for (kind, side), group in groupby(found, key=lambda one: (one.kind, one.only_in)):
         alone = [str(one) for one in group]
@@ -82,12 +82,12 @@ def told(found: Sequence[Missing], names: tuple[str, str]) -> Iterator[str]:
 
 
 def counted(number: int, what: str) -> str:
-    """Return a number and what it counts."""
+    """Return a number and its noun, such as "2 operations"."""
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return the first names, and how many more there are."""
+    """Return the first `NAMED` names, and the number of the others."""
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return f"{', '.join(names[:NAMED])}{more}"
 
@@ -100,7 +100,7 @@ def _in_both(results: pd.DataFrame, keys: list[str]) -> pd.Series[bool]:
 NamedOperation = tuple[str, str]
 _NAMED = ["benchmark", "operation"]
 _BETTER = ("lower", "higher")
-#: Which of several runs a row is of.
+#: Temporary column with the index of a row's run.
 _RUN = "run"
 
 
@@ -108,7 +108,7 @@ _RUN = "run"
 class TwoRuns:
     """Comparisons of two runs, one per operation, machine and benchmark, in the order of the baseline.
 
-    `notes` describe what is `missing` and what was converted.
+    `notes` describe the `missing` parts and unit conversions.
     """
 
     tables: ComparisonTables
@@ -129,8 +129,7 @@ def paired(baseline: pd.DataFrame, target: pd.DataFrame, names: tuple[str, str] 
     Raises
     ------
     InputError
-        If there is no common operation, or one was measured in opposite directions or in units of different
-        kinds.
+        If no operation is common, or if the two runs of one have opposite directions or incompatible units.
     """
     results = pd.concat([baseline.assign(order=0), target.assign(order=1)], ignore_index=True)
     results[OPERATION] = results[OPERATION].fillna("unknown")
@@ -149,25 +148,25 @@ def paired(baseline: pd.DataFrame, target: pd.DataFrame, names: tuple[str, str] 
 
 @dataclass(frozen=True)
 class MatchedOperations:
-    """Operations of the target that are compared with operations of the baseline of other names.
+    """Operations of the target that are compared with operations of the baseline that have other names.
 
     `renamed` maps benchmark and operation of the target to those of the baseline, whose names the comparison
-    has. `only`: nothing else is compared, because one run gives both sides.
+    uses. With `only`, no other operations are compared, because one run provides both sides.
     """
 
     renamed: Mapping[NamedOperation, NamedOperation] = field(default_factory=dict)
     only: bool = False
 
     def of_baseline(self, results: pd.DataFrame) -> pd.DataFrame:
-        """Return the results that are compared."""
+        """Return the results of the baseline that are compared."""
         return results[_rows_of(results, self.renamed.values())] if self.only else results
 
     def of_target(self, results: pd.DataFrame) -> pd.DataFrame:
-        """Return the results that are compared, under the names of the baseline."""
+        """Return the results of the target that are compared, with the names of the baseline."""
         if not self.renamed:
             return results
         matched = _rows_of(results, self.renamed)
-        # what bears the name of a matched operation of the baseline itself is compared with nothing
+        # an operation of the target whose name a renamed one takes is not compared
         kept = matched if self.only else matched | ~_rows_of(results, self.renamed.values())
         results = results[kept].copy()
         keys = pd.MultiIndex.from_frame(results[_NAMED])
@@ -176,7 +175,7 @@ class MatchedOperations:
         return results
 
     def name_in_target(self, benchmark: str, operation: str) -> str:
-        """Return the target's name of an operation of the baseline; empty where it is the same."""
+        """Return the target's name of an operation of the baseline; empty if it is not renamed."""
         names = (own[1] for own, given in self.renamed.items() if given == (benchmark, operation))
         return next(names, "")
 
@@ -194,14 +193,15 @@ def matched_operations(
     Parameters
     ----------
     wanted : sequence of str
-        ``BASE=NEW``, an operation of each side, alone or as ``benchmark/operation``. Names may hold ``=``.
+        ``BASE=NEW``: an operation of each side, its name alone or ``benchmark/operation``. Names may contain
+        ``=``.
     names : tuple of str
         The names of the sides in messages.
 
     Raises
     ------
     InputError
-        If a side has no such operation, or several, or if an operation is named twice.
+        If a side has no such operation, or several, or if an operation is matched twice.
     """
     sides = [_operations(results) for results in (baseline, target)]
     found: dict[NamedOperation, NamedOperation] = {}
@@ -251,17 +251,17 @@ def _called(name: str, operations: Sequence[NamedOperation]) -> list[NamedOperat
 
 
 def _unique(operations: Sequence[NamedOperation]) -> Iterator[str]:
-    """Yield what tells each operation from the others: its name alone, or with its benchmark."""
+    """Yield an unambiguous name of each operation: its name alone, or with its benchmark."""
     for one in operations:
         yield one[1] if len(_called(one[1], operations)) == 1 else "/".join(one)
 
 
-#: So many operations a side are looked at for the pair of names that are most alike.
+#: Number of operations per side that are searched for the most similar names.
 _ALIKE = 60
 
 
 def _match_hint(baseline: pd.DataFrame, target: pd.DataFrame) -> str:
-    """Return the option that compares the two operations whose names are most alike; empty if none can be."""
+    """Return advice to match the two operations with the most similar names; empty if machines differ."""
     machines = [set(results["machine"].fillna(UNKNOWN)) for results in (baseline, target)]
     if not machines[0] & machines[1]:
         return ""
@@ -281,14 +281,14 @@ def paired_runs(
     earlier: Sequence[pd.DataFrame] = (),
     names: tuple[str, str] = SIDES,
 ) -> TwoRuns:
-    """Compare several runs a side; `earlier` runs, oldest first, become the baseline's history.
+    """Compare several runs per side; `earlier` runs, oldest first, become the baseline's history.
 
-    The orders become the places of all runs: earlier ones, the baseline's, the target's. Raises as `paired`.
+    The order of a run is its index in earlier, baseline and target runs together. Raises as `paired`.
     """
     there = pd.concat([run[CONFIGURATION] for run in baseline]).drop_duplicates()
     past = [run.merge(there, on=CONFIGURATION) for run in earlier]
     first = len(past) + len(baseline)
-    # the baseline before what was earlier: its order and its units count
+    # the baseline comes first, because its order and units are used
     before = pd.concat([_numbered(baseline, len(past)), *([_numbered(past, 0)] if past else [])])
     pair = paired(before, _numbered(target, first), names)
     results, comparisons = pair.tables.results, pair.tables.comparisons
@@ -326,10 +326,10 @@ def require_one_direction(results: pd.DataFrame, names: tuple[str, str]) -> None
 
 
 def in_one_unit(results: pd.DataFrame, names: tuple[str, str]) -> tuple[pd.DataFrame, list[str]]:
-    """Convert every operation to the first unit that it was measured in, the baseline's.
+    """Convert every operation to the first unit it was measured in, the baseline's if it has one.
 
-    Returns the results, and notes on conversions and on units that were missing. InputError if two units of
-    an operation measure different things.
+    Returns the results, and notes on conversions and on missing units. InputError if two units of an
+    operation measure different quantities.
     """
     given = results["unit"].where(results["unit"].map(is_told))
     first = _first_of_operation(results, given)

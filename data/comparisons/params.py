@@ -1,4 +1,4 @@
-"""The knobs of comparisons."""
+"""The parameters of the family ``comparisons`` in params.yaml."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from data.tables.documents import Section
 
 
 class LabelRules(Section):
-    """How marked change points become labelled comparisons (sap-hana).
+    """Rules that turn marked change points into labelled comparisons (format sap-hana).
 
-    ``versions_later`` after the target are known to who judges in hindsight.
-    ``doubtful`` takes changes that fewer than ``annotators`` people marked, too: these have the people's own
-    labels only.
+    The baseline is ``versions_before`` versions before a boundary, the target ``versions_after`` after it;
+    ``versions_later`` more versions are kept for models that judge in hindsight. The other rules are
+    explained at `data.comparisons.formats.sap_hana.boundaries`. With ``doubtful``, changes that fewer than
+    ``annotators`` people marked are included, with the labels of these people but without a consensus.
     """
 
     versions_before: Count = 10
@@ -29,10 +30,11 @@ class LabelRules(Section):
 
 
 class Measure(Section):
-    """What a result is, in formats that don't say (result-xml, comparison-xml).
+    """The metric and its direction, for formats that do not define them (result-xml, comparison-xml).
 
-    ``metric`` names the attribute or element (``mops``); without it, the first that is no time is taken.
-    Without ``better``, higher is assumed, and a note says so; times are better lower.
+    ``metric`` names the attribute or element (``mops``); by default the first that is not a time is used.
+    ``better`` is the direction of metrics other than times; by default "higher" is assumed, with a note. For
+    times, lower is better.
     """
 
     metric: str | None = None
@@ -40,7 +42,7 @@ class Measure(Section):
 
 
 class IngestComparisons(Ingest):
-    """Where labelled comparisons come from, and what they are where the source doesn't say."""
+    """The source of labelled comparisons, and settings for properties that its format does not define."""
 
     label_rules: LabelRules = LabelRules()
     measure: Measure = Measure()
@@ -50,16 +52,16 @@ FeatureSet = Literal["seed", "extended", "retrospective"]
 
 
 class CheckComparisons(Section):
-    """How what several people say of one comparison becomes the status that trains."""
+    """How several annotators' labels are aggregated into the training label."""
 
     consensus: Literal["majority", "dawid-skene"] = "majority"
 
 
 class FeaturizeComparisons(Section):
-    """Which of the features the models see, and which vectors they see beside one's own.
+    """The feature set, and additional training data.
 
-    Those of the set ``retrospective`` look past the target. ``start_from`` is what training starts from:
-    nothing, or what the shipped champion has learnt from, too.
+    The set ``retrospective`` uses versions after the target. With ``start_from: champion``, models also train
+    on the training data of the shipped champion.
     """
 
     set: FeatureSet = "extended"
@@ -67,11 +69,11 @@ class FeaturizeComparisons(Section):
 
 
 class Tune(Section):
-    """The search inside each training part.
+    """The hyperparameter search within each training set.
 
-    ``rows`` bounds how many comparisons a search looks at: all fails, and passes drawn at random.
-    ``unlabelled`` comparisons may count as passes where the threshold is chosen: for whoever labels first
-    what is most worth it, and so has a sample in which far too many fail.
+    ``rows`` is the maximum number of comparisons in a search: all fails, and passes drawn at random.
+    ``unlabelled: pass`` counts unlabelled comparisons as passes where the threshold is chosen, for data where
+    people labelled the most suspicious comparisons first, so that too many of the labels are fails.
     """
 
     trials: Count = 20
@@ -82,7 +84,11 @@ class Tune(Section):
 
 
 class Evaluate(Section):
-    """The two ways to split: the seed's, and whole operations."""
+    """Numbers of folds of the two splits.
+
+    One has ``repeats`` times ``folds`` random folds (seed 000), the other ``grouped_folds`` of whole
+    operations.
+    """
 
     folds: Annotated[int, Field(ge=2)] = 4
     repeats: Count = 2
@@ -90,7 +96,7 @@ class Evaluate(Section):
 
 
 class CostsOfVerdicts(Section):
-    """What a missed regression, a false alarm and a person's look cost, in one unit."""
+    """The costs of a missed regression, a false alarm and a review by a person, in the same unit."""
 
     miss: Annotated[float, Field(gt=0)]
     false_alarm: Annotated[float, Field(gt=0)]
@@ -98,15 +104,16 @@ class CostsOfVerdicts(Section):
 
 
 class Decide(Section):
-    """What stands between a model's word and the verdict.
+    """How probabilities become verdicts.
 
-    ``floor`` is the smallest change of a median that may be called a regression, as a share of the
-    baseline's; null or 0: any may.
+    ``floor`` is the smallest change of a median that may be called a regression, as a share of the baseline's
+    median; with null or 0, any change may.
 
-    ``fail`` begins at the threshold of the best balanced accuracy, or where at most ``false_alarms`` of the
-    passes raise an alarm. ``unsure`` begins where at most ``missed`` of the fails lie below; then what is
-    below the floor may be unsure, too. Or at most ``looks`` of the comparisons are unsure, those most worth
-    a look; null: nothing is. Or ``costs`` say both. All that holds with ``confidence``.
+    The verdict ``fail`` begins at the threshold with the best balanced accuracy or, with ``false_alarms``,
+    where at most this share of the passes fails. The verdict ``unsure`` begins, with ``missed``, where at
+    most this share of the fails passes; then comparisons below the floor may be unsure, too. With ``looks``,
+    at most this share of the comparisons is unsure, those most worth a review. Without both, none is.
+    ``costs`` replace these parameters. All limits hold with ``confidence``.
     """
 
     floor: Annotated[float, Field(ge=0, lt=1)] | None = 0.005
@@ -126,7 +133,7 @@ class Decide(Section):
 
 
 class Comparisons(FamilySection):
-    """The family ``comparisons``: a section per verb."""
+    """The section of the family ``comparisons``, with one subsection per stage."""
 
     family: ClassVar[str] = "comparisons"
     ingest: IngestComparisons
@@ -139,10 +146,10 @@ class Comparisons(FamilySection):
 
     @property
     def registered(self) -> str:
-        """The name under which what is trained is registered."""
+        """The name of the registered model that training creates."""
         return self.retrospective if self.featurize.set == "retrospective" else self.promote.name
 
     @property
     def retrospective(self) -> str:
-        """The name of models that look past the target: nobody is to meet one unasked."""
+        """The name of models that use versions after the target, so that no user gets one by accident."""
         return f"{self.promote.name}-retrospective"

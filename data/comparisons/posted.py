@@ -1,4 +1,4 @@
-"""Requests to judge as arrays: the lists of samples of decoded requests become the sides of comparisons."""
+"""Convert decoded requests to judge into the arrays of `Sides`, without building tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from data.comparisons.tables import FIVE_NUMBERS
 
 
 def named_sides(comparisons: Sequence[Comparison]) -> NamedSides:
-    """Gather comparisons of requests: the sides that their tables would have."""
+    """Return the sides of requested comparisons, equal to those of their tables."""
     return NamedSides(
         [one.comparison_id for one in comparisons],
         [one.benchmark for one in comparisons],
@@ -38,11 +38,11 @@ _BY_THREADS = attrgetter("threads")
 
 
 class _SampleLists:
-    """Lists of samples on their way into arrays.
+    """Collects the samples of comparisons in arrays.
 
-    `versions` has the order and the number of samples of every version: earlier ones below 0, the baseline's
-    0, then the target's and later ones. `configurations` has the row of the comparison, the threads, and the
-    numbers of samples of history, baseline, target and later versions.
+    `versions` has the order and the number of samples of every version: earlier ones have orders below 0, the
+    baseline 0, then follow the target and later ones. `configurations` has the row of the comparison, the
+    threads, and the numbers of samples of history, baseline, target and later versions.
     """
 
     def __init__(self, comparisons: Sequence[Comparison]) -> None:
@@ -79,7 +79,7 @@ class _SampleLists:
         self.configurations.extend((row, one.threads, *lengths))
 
     def _add_versions(self, versions: Sequence[list[float]], first: int) -> None:
-        """Add versions, the first of which has the order `first`."""
+        """Append versions with consecutive orders from `first` on."""
         for order, samples in enumerate(versions, first):
             self.values.extend(samples)
             self.versions.extend((order, len(samples)))
@@ -102,7 +102,7 @@ class _SampleLists:
 
 
 def _is_measured(side: list[float] | list[list[float]] | FiveNumbers) -> bool:
-    """Return whether a side is a summary or holds a sample."""
+    """Return whether a side is a summary or has at least one sample."""
     if not isinstance(side, list):
         return True
     return any(side) if side and isinstance(side[0], list) else bool(side)

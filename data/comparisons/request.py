@@ -1,7 +1,7 @@
-"""A request to judge comparisons: one declaration decodes and checks it, describes it in OpenAPI, types it.
+"""Schema of requests to judge comparisons, used to decode, to validate and for OpenAPI.
 
-Most requests are right. These are decoded by msgspec in one go, with types derived from the declaration. All
-others are validated by pydantic (`data.comparisons.formats.comparison_json`), which explains what is wrong.
+Most requests are valid: msgspec decodes them in one step, with types derived from the schema. All others are
+validated by pydantic (`data.comparisons.formats.comparison_json`), which explains the errors.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from data.comparisons.units import MAX_THREADS
 from data.errors import InputError
 from data.tables.documents import AS_WHOLE, EXAMPLE_MOMENT, MOMENT, require_unique_keys
 
-#: What `str.isspace` knows: ``\\s`` is another set of letters in every dialect of regular expressions.
+#: The characters that `str.isspace` accepts: ``\\s`` differs between dialects of regular expressions.
 _SPACES = r"\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
-#: Text that holds more than spaces.
+#: Text with at least one character that is not a space.
 Name = Annotated[str, Field(pattern=f"[^{_SPACES}]")]
 
 
@@ -45,7 +45,7 @@ class FiveNumbers(RequestPart):
     stdev: FiniteFloat = Field(default_factory=float)
 
 
-# lists end at their first mistake: millions of them, each with its place, would stop the process
+# fail fast: millions of errors, each with its place, would exhaust memory
 SampleList = Annotated[list[FiniteFloat], Field(fail_fast=True)]
 Version = Annotated[SampleList | FiveNumbers, Field(union_mode="left_to_right")]
 Versions = Annotated[list[Version], Field(fail_fast=True)]
@@ -107,7 +107,7 @@ class Comparison(RequestPart):
     labels: Annotated[list[PostedLabel], Field(fail_fast=True)] = []
 
 
-#: Not looked at yet: each is read on its own, so that what is wrong with one can be skipped.
+#: Comparisons are not validated with the request but one by one, so that wrong ones can be skipped.
 AsGiven = PlainValidator(lambda content: content, json_schema_input_type=Comparison)
 
 
@@ -131,7 +131,7 @@ _ONE: JsonDict = {
         },
     ],
 }
-#: What may be asked.
+#: Example of a request in OpenAPI.
 EXAMPLE: JsonDict = {"comparisons": [_ONE]}
 
 
@@ -165,8 +165,8 @@ _BOUNDS = ("ge", "le", "gt", "lt", "min_length", "pattern")
 def quick_reader(model: type[Part], left_out: Collection[str] = ()) -> Callable[[bytes], Part | None]:
     """Return a function that decodes JSON several times as fast as `model`.
 
-    It returns objects with the attributes of `model` but for those `left_out`, or None where anything may be
-    wrong. Lists that may hold either of two types may be mixed.
+    It returns objects with the attributes of `model` except `left_out`, or None if there may be an error.
+    Lists that may hold either of two types may be mixed, which the caller must check.
     """
     decoder = msgspec.json.Decoder(_quick_type(model, left_out))
 
@@ -186,12 +186,12 @@ def _quick_type(kind: Any, left_out: Collection[str]) -> Any:
     if origin is Annotated:
         return _bounded(_quick_type(arguments[0], left_out), arguments[1:])
     if origin is list:
-        return list[_quick_type(arguments[0], left_out)]  # type: ignore[misc] # a type made here
+        return list[_quick_type(arguments[0], left_out)]  # type: ignore[misc] # a computed type
     if origin in {Union, UnionType}:
         kinds = [_quick_type(one, left_out) for one in arguments]
-        # msgspec takes one type of lists in a union
+        # msgspec accepts only one list type in a union
         items = [get_args(one)[0] for one in kinds if get_origin(one) is list]
-        lists = [list[reduce(or_, items)]] if items else []  # type: ignore[misc] # a type made here
+        lists = [list[reduce(or_, items)]] if items else []  # type: ignore[misc] # a computed type
         return reduce(or_, [*(one for one in kinds if get_origin(one) is not list), *lists])
     if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
         return kind
@@ -217,17 +217,17 @@ def _default(field: FieldInfo) -> Any:
     return field.default
 
 
-# who judges looks at no label: a request with some is read the long way
+# judging needs no labels: requests that have some are left to pydantic
 _QUICKLY = quick_reader(JudgeRequest, left_out={"labels"})
 
 
 def read_request(body: bytes) -> JudgeRequest | None:
-    """Return a request; None if anything may be wrong with it."""
+    """Return a decoded request without its labels; None if there may be an error or it has labels."""
     request = _QUICKLY(body)
     return None if request is None or any(map(_is_mixed, request.comparisons)) else request
 
 
 def _is_mixed(comparison: Comparison) -> bool:
-    """Tell whether a side holds both samples and lists of samples."""
+    """Return whether a side holds both samples and lists of samples."""
     sides = (side for one in comparison.configurations for side in (one.baseline, one.target))
     return any(isinstance(side, list) and len(set(map(type, side))) > 1 for side in sides)

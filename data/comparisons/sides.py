@@ -1,4 +1,4 @@
-"""The two sides of many comparisons, gathered once from the tables as flat arrays."""
+"""The two sides of many comparisons as flat arrays, gathered once from the tables."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from data.comparisons.tables import FIVE_NUMBERS, OPERATION, ComparisonTables, units
 
-#: Numbers of sizes between these can be squared, and the squares be added up and divided, without overflow.
+#: Bounds of absolute values whose squares can be added up and divided without overflow.
 _LEAST_SQUARABLE, _MOST_SQUARABLE = 2.0**-256, 2.0**256
 
 
 def are_squarable(values: Floats) -> bool:
-    """Return whether all numbers that are not 0 or NaN can be squared without overflow or underflow."""
+    """Return whether all numbers other than 0 and NaN can be squared without overflow or underflow."""
     least, most = np.fmin.reduce(values, None, initial=1.0), np.fmax.reduce(values, None, initial=1.0)
     if least <= 0:
         sizes = np.abs(values[values != 0])
@@ -27,23 +27,23 @@ def are_squarable(values: Floats) -> bool:
 
 
 def scaled(values: Floats, exponents: Ints) -> Floats:
-    """Return `values` divided by 2**exponents, bounded by the largest number that can be squared."""
+    """Return `values` divided by 2**exponents, clipped to numbers that can be squared."""
     with np.errstate(over="ignore", under="ignore"):
         return np.clip(np.ldexp(values, -exponents), -_MOST_SQUARABLE, _MOST_SQUARABLE)
 
 
 def exponents_of(values: Floats) -> Ints:
-    """Return the exponent of the power of two above every number; 0 for what is not finite and above 0."""
+    """Return the exponents of the next power of two above each number; 0 unless it is finite and positive."""
     known = np.isfinite(values) & (values > 0)
     return np.where(known, np.frexp(np.where(known, values, 1.0))[1], 0).astype(np.int64)
 
 
 @dataclass(frozen=True)
 class Versions:
-    """Every version of every series of the results, series by series, each in the order of versions.
+    """All versions of all series of the results, sorted by series and order.
 
     Version ``i`` has the samples ``values[starts[i]:starts[i + 1]]``. `name` is a number per benchmark,
-    machine and version name, -1 where there is none. All arrays but `values` and `starts` have shape
+    machine and version name, -1 for versions without name. All arrays but `values` and `starts` have shape
     (n_versions,).
     """
 
@@ -73,7 +73,7 @@ class Versions:
         )
 
     def siblings(self, comparison: Ints, targets: Samples, n_comparisons: int) -> Siblings:
-        """Find the targets of all comparisons: those of their first configurations with samples."""
+        """Locate the target of each comparison: the one of its first configuration with samples."""
         held = targets.lengths > 0
         owner, at = np.unique(comparison[held], return_index=True)
         found = np.zeros((2, n_comparisons), np.int64)
@@ -84,19 +84,19 @@ class Versions:
 
 @dataclass(frozen=True)
 class Siblings:
-    """Where targets stand among all versions: the target of a comparison is the versions ``first:stop``."""
+    """Positions of targets among all versions: the target of comparison ``i`` is ``first[i]:stop[i]``."""
 
     versions: Versions
     first: Ints
     stop: Ints
 
     def of(self, rows: Ints) -> Siblings:
-        """Return those of some comparisons, in that order."""
+        """Return the positions of the comparisons `rows`, in that order."""
         return Siblings(self.versions, self.first[rows], self.stop[rows])
 
     @cached_property
     def normalized(self) -> Siblings:
-        """Every series divided by a power of two, if any number cannot be squared."""
+        """A copy with every series divided by a power of two, or itself if all numbers can be squared."""
         versions = self.versions
         if are_squarable(versions.values):
             return self
@@ -110,9 +110,9 @@ class Siblings:
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: Earlier versions kept as history of a comparison, the newest ones.
+#: Maximum number of versions in a comparison's history; the newest ones are kept.
 HISTORY_VERSIONS = 40
-#: Versions after the target kept as what came later, the first ones.
+#: Maximum number of later versions of a comparison; the first ones are kept.
 LATER_VERSIONS = 40
 
 
@@ -130,11 +130,11 @@ class Samples:
     stops: Ints
 
     def of(self, rows: NDArray[np.bool_] | Ints) -> Samples:
-        """Return the lists of some configurations."""
+        """Return the lists of the configurations `rows`."""
         return Samples(self.values, self.orders, self.starts[rows], self.stops[rows])
 
     def followed(self, by: Samples) -> Samples:
-        """Return these lists and then those, of the same array if they lie in the same."""
+        """Return these lists followed by those of `by`; arrays are copied only if they differ."""
         if self.shares(by):
             values, orders, behind = self.values, self.orders, 0
         else:
@@ -144,16 +144,16 @@ class Samples:
         return Samples(values, orders, np.concatenate(starts), np.concatenate(stops))
 
     def shares(self, other: Samples) -> bool:
-        """Tell whether the lists of both are slices of one array."""
+        """Return whether both are slices of the same array."""
         return self.values is other.values  # noqa: PD011 - a field, not pandas'
 
     @cached_property
     def lengths(self) -> Ints:
-        """How many samples each list has, shape (n_configurations,)."""
+        """Number of samples of each list, shape (n_configurations,)."""
         return self.stops - self.starts
 
     def divided(self, exponents: Ints) -> Samples:
-        """Return the lists divided by 2**exponents, one exponent per list, in an array of their own."""
+        """Return a copy with lists divided by 2**exponents, one exponent per list."""
         owner = np.repeat(np.arange(len(self.starts)), self.lengths)
         stops = np.cumsum(self.lengths)
         starts = stops - self.lengths
@@ -162,24 +162,24 @@ class Samples:
         return Samples(values, self.orders[place], starts, stops)
 
     def at(self, row: int) -> Floats:
-        """Return one list."""
+        """Return the samples of one list."""
         return self.values[self.starts[row] : self.stops[row]]
 
     def versions(self, row: int) -> Iterator[tuple[int, Floats]]:
-        """Yield the versions of one list: the order, and the samples."""
+        """Yield the versions of one list: order and samples."""
         orders = self.orders[self.starts[row] : self.stops[row]]
         edges = np.flatnonzero(np.diff(orders, prepend=orders[:1] - 1))
         for first, last in pairwise([*edges, len(orders)]):
             yield int(orders[first]), self.at(row)[first:last]
 
     def matrices(self) -> Iterator[tuple[Ints, Floats]]:
-        """Yield the rows of non-empty lists of one length, and their samples, shape (n_rows, length)."""
+        """Yield groups of non-empty lists of equal length: rows, and samples of shape (n_rows, length)."""
         for rows, index in self.indices:
             yield rows, self.values[index]
 
     @cached_property
     def indices(self) -> Sequence[tuple[Ints, Ints]]:
-        """Like `matrices`, but which positions of `values` and `orders` the lists hold."""
+        """Like `matrices`, but with positions in `values` and `orders` instead of samples."""
         lengths, found = self.lengths, []
         for length in sorted(set(lengths.tolist()) - {0}):
             rows = (lengths == length).nonzero()[0]
@@ -188,10 +188,10 @@ class Samples:
 
     @cached_property
     def levels(self) -> Samples:
-        """The median of every version in every list, as lists of one value per version.
+        """The medians of the versions of every list, as lists of one value per version.
 
-        Bad single readings don't move it. A list never begins or ends within a version. The computing is done
-        once per version, however many lists share it.
+        Medians are robust to single outliers. They are computed once per version, even if lists share it; no
+        list begins or ends within a version.
         """
         values, orders = self.values, self.orders
         if not len(values):
@@ -212,7 +212,7 @@ class Samples:
 
     @cached_property
     def ordered(self) -> Sequence[tuple[Ints, Floats]]:
-        """Like `matrices`, but every list ascends."""
+        """Like `matrices`, but with the samples of every list sorted in ascending order."""
         found = list(self.matrices())
         for _, matrix in found:
             matrix.sort(axis=1)
@@ -234,9 +234,9 @@ class Sides:
     history, later : Samples
         At most `HISTORY_VERSIONS` versions before the baseline, and `LATER_VERSIONS` after the target.
     baseline_five, target_five : shape (n_configurations, 5)
-        min, q1, median, q3, max, of the samples or as given by the source; NaN where there is neither.
+        min, q1, median, q3, max, of the samples or as provided by the source; NaN where it has neither.
     siblings_worse : shape (n_comparisons,) or None
-        Share of other operations that got worse, between 0 and 1, where the source gives it; else NaN.
+        Share of other operations that got worse, between 0 and 1, where the source provides it; else NaN.
     """
 
     comparison: Ints
@@ -296,20 +296,20 @@ class Sides:
 
     @cached_property
     def per_comparison(self) -> Ints:
-        """How many configurations each comparison has, shape (n_comparisons,)."""
+        """Number of configurations of each comparison, shape (n_comparisons,)."""
         return np.bincount(self.comparison, minlength=self.n_comparisons)
 
     @cached_property
     def pooled(self) -> Samples:
-        """The lists of the baselines, and then those of the targets."""
+        """The lists of the baselines followed by those of the targets."""
         return self.baseline.followed(self.target)
 
     @cached_property
     def normalized(self) -> Sides:
-        """These comparisons in units in which all numbers can be squared.
+        """The sides, rescaled so that all numbers can be squared.
 
-        Every configuration is divided by the power of two above its baseline's median, if any number needs
-        it. The division is exact, so that ratios stay equal to the last digit.
+        If any number requires it, every configuration is divided by the power of two above its baseline's
+        median. The division is exact, so that ratios do not change in any digit.
         """
         lists = (self.baseline, self.target, self.history, self.later)
         arrays = {id(one.values): one.values for one in lists}.values()  # noqa: PD011 - a field
@@ -332,7 +332,7 @@ class Sides:
 
     @property
     def both(self) -> tuple[tuple[str, Samples, Floats], tuple[str, Samples, Floats]]:
-        """The two sides: name, samples and five numbers."""
+        """Name, samples and five numbers of the two sides."""
         return (
             ("baseline", self.baseline, self.baseline_five),
             ("target", self.target, self.target_five),
@@ -341,7 +341,7 @@ class Sides:
 
 @dataclass(frozen=True)
 class NamedSides:
-    """The names and the sides of comparisons; `units` returns their units, which only texts need."""
+    """Names and sides of comparisons; `units` returns their units, which only texts need."""
 
     identifiers: Sequence[str]
     benchmarks: Sequence[str]
@@ -351,7 +351,7 @@ class NamedSides:
 
     @classmethod
     def of(cls, tables: ComparisonTables) -> NamedSides:
-        """Name and gather the comparisons of `tables`."""
+        """Return the names and sides of the comparisons of `tables`."""
         identifiers, benchmarks, operations = (
             tables.comparisons[name].tolist() for name in ("comparison_id", "benchmark", "operation")
         )
@@ -359,14 +359,14 @@ class NamedSides:
 
 
 def stated_of(siblings_worse: Sequence[float | None]) -> Floats | None:
-    """Return what `Sides.siblings_worse` is of values that may be missing: None where all are."""
+    """Return `Sides.siblings_worse` for values that may be missing; None if all are."""
     stated = np.array(siblings_worse, np.float64)
     return None if np.isnan(stated).all() else stated
 
 
 def _medians(ordered: Floats) -> Floats:
     low, high = ordered[:, (ordered.shape[1] - 1) // 2], ordered[:, ordered.shape[1] // 2]
-    # halves are exact, and their sum is no larger than the largest number
+    # halving first is exact and avoids overflow
     middle = low / 2 + high / 2 if ordered.shape[1] % 2 == 0 else low
     return np.where(np.isnan(ordered[:, -1]), np.nan, middle)
 
@@ -374,7 +374,7 @@ def _medians(ordered: Floats) -> Floats:
 def five_numbers(samples: Samples) -> Floats:
     """Return min, linear quartiles and max of every list, shape (n_lists, 5); NaN if empty."""
     five = np.full((len(samples.starts), len(FIVE_NUMBERS)), np.nan)
-    # what is infinite, or so large that it becomes it, data.comparisons.validity reports
+    # data.comparisons.validity reports infinite numbers and overflow
     with np.errstate(invalid="ignore", over="ignore"):
         for rows, matrix in samples.ordered:
             five[rows] = _quartiles(matrix)
@@ -382,7 +382,7 @@ def five_numbers(samples: Samples) -> Floats:
 
 
 def _quartiles(ordered: Floats) -> Floats:
-    """Return what ``numpy.quantile`` does of ascending rows, which takes longer to begin than to compute."""
+    """Return the five numbers of ascending rows; faster than ``numpy.quantile``, with the same results."""
     low, high, weight, rest, near = _between(ordered.shape[1])
     below, above = ordered[:, low], ordered[:, high]
     step = above - below
@@ -395,14 +395,14 @@ def _quartiles(ordered: Floats) -> Floats:
 
 @lru_cache(256)
 def _between(length: int) -> tuple[Ints, Ints, Floats, Floats, NDArray[np.bool_]]:
-    """Return between which places of so many values the five numbers lie, and how near to the second."""
+    """Return the two positions that each of the five numbers is between, and its interpolation weights."""
     place: Floats = (length - 1) * np.array([0.0, 0.25, 0.5, 0.75, 1.0])
     low = place.astype(np.int64)
     weight: Floats = place - low
     return low, np.minimum(low + 1, length - 1), weight, 1 - weight, weight >= 0.5  # noqa: PLR2004
 
 
-#: A series is an operation's key and a number of threads in one integer.
+#: A series is the integer: operation's key * _THREADS + number of threads.
 _THREADS = 1 << 20
 
 
@@ -418,7 +418,7 @@ def _operation_keys(tables: ComparisonTables) -> tuple[Ints, Ints]:
 
 @dataclass(frozen=True)
 class _OrderedSamples:
-    """Samples in the order of series and versions; `place` is the row of the results of each."""
+    """Samples sorted by series and order; `place` is the row of each in the results."""
 
     values: Floats
     orders: Ints
@@ -432,7 +432,7 @@ class _OrderedSamples:
         return cls(results["value"].to_numpy(np.float64)[place], orders[place], series[place], place)
 
     def _position(self, series: Ints, order: Ints) -> Ints:
-        """Return the first row of each series at that order or later."""
+        """Return the position of each series' first sample at `order` or later."""
         if not len(self.series):
             return np.zeros(len(series), np.int64)
         distinct, low, span, rank = self._ranked
@@ -444,7 +444,7 @@ class _OrderedSamples:
 
     @cached_property
     def _ranked(self) -> tuple[Ints, int, int, Ints]:
-        """The series, the lowest order, how many there may be, and the place of each sample among all."""
+        """Distinct series, lowest order, range of orders, and each sample's rank by series and order."""
         low, span = int(self.orders.min()), int(np.ptp(self.orders)) + 2
         begins = np.diff(self.series, prepend=-1) != 0
         return self.series[begins], low, span, (np.cumsum(begins) - 1) * span + (self.orders - low)
@@ -464,7 +464,7 @@ class _OrderedSamples:
         return Samples(self.values, self.orders, np.minimum(starts, stops), stops)
 
     def after(self, series: Ints, last: Ints, known: Ints) -> Samples:
-        """Return the samples of the first `LATER_VERSIONS` versions after `last`, up to and with `known`."""
+        """Return the samples of the first `LATER_VERSIONS` versions after `last`, but none after `known`."""
         starts, stops = self._position(series, last + 1), self._position(series, known + 1)
         if len(self.series):
             oldest = self._version[np.minimum(starts, len(self.series) - 1)]
@@ -473,13 +473,13 @@ class _OrderedSamples:
 
     @cached_property
     def _version(self) -> Ints:
-        """Number the versions of all series, shape (n_samples,)."""
+        """Consecutive number of each sample's version over all series, shape (n_samples,)."""
         begins = (np.diff(self.orders, prepend=0) != 0) | (np.diff(self.series, prepend=-1) != 0)
         return np.cumsum(begins)
 
 
 def _summaries(results: pd.DataFrame, series: Ints) -> pd.DataFrame:
-    """Turn rows of one statistic each into rows of the five numbers that were given, by (series, order)."""
+    """Pivot rows with one statistic each into rows of five numbers, indexed by (series, order)."""
     rows = results.assign(series=series).groupby(["series", "order", "stat"])["value"].first()
     return rows.unstack("stat").reindex(columns=list(FIVE_NUMBERS))
 

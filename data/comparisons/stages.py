@@ -1,4 +1,4 @@
-"""The family ``comparisons`` in the data package: its stages ingest and validate."""
+"""The stages ingest and validate of the family ``comparisons``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TABLES = ("results", "comparisons", "labels")
 
 @dataclass(frozen=True)
 class Imported:
-    """How many rows each table got, what was skipped or cannot be judged, and what had to be assumed."""
+    """Numbers of rows per table, errors of skipped or unusable parts, and notes on assumptions."""
 
     results: int
     comparisons: int
@@ -60,8 +60,8 @@ def import_tables(
     name : str
         One of `data.comparisons.formats.FORMATS`.
     keep_going : bool
-        Skip what cannot be read. Comparisons that can be read but not judged are imported and counted as
-        skipped.
+        Skip parts that cannot be read. Comparisons that can be read but not judged are imported, and also
+        counted as skipped.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def import_tables(
         At the first error, unless `keep_going`; and if there is nothing to judge or learn from.
     """
     problems, earlier = Problems(keep_going), _Earlier()
-    # a comparison of two result files may lie in another piece than its baseline
+    # the baseline of a comparison of result files may be in another chunk
     piece = None if name == "result-xml" else PIECE
     pieces = formats.stream(name, paths, problems, label_rules=label_rules, measure=measure, piece=piece)
     with _writers(directory) as writers:
@@ -88,7 +88,7 @@ def import_tables(
 
 
 class _Earlier:
-    """The comparisons of the pieces so far, as numbers: by identifier and by content."""
+    """Hashes of the comparisons of earlier chunks, by identifier and by content."""
 
     def __init__(self) -> None:
         self._seen: dict[str, NDArray[np.uint64]] = {
@@ -108,10 +108,7 @@ class _Earlier:
 
 
 class _Writer:
-    """One Parquet file that grows piece by piece; the first piece fixes its columns.
-
-    A piece is encoded by `beside` while the next one is read.
-    """
+    """A Parquet file written in chunks: the first determines its columns, `beside` encodes them."""
 
     def __init__(self, path: Path, beside: Executor) -> None:
         import pyarrow.parquet as pq
@@ -155,13 +152,13 @@ def _arrow(frame: pd.DataFrame) -> pa.Table:
     from pandas.errors import Pandas4Warning
 
     with catch_warnings():
-        # pyarrow asks for times in a way that pandas 4 will change; pandas' own writer silences it, too
+        # pyarrow accesses times in a way that pandas 4 will change; pandas' writer silences the warning, too
         simplefilter("ignore", Pandas4Warning)
         return pa.Table.from_pandas(frame, preserve_index=False)
 
 
 def _schema(frame: pd.DataFrame) -> pa.Schema:
-    """Return the schema of a table; a column without any value so far is taken for text."""
+    """Return the schema of a table; columns without values are taken to be text."""
     import pyarrow as pa
 
     schema = _arrow(frame).schema
@@ -173,7 +170,7 @@ def _schema(frame: pd.DataFrame) -> pa.Schema:
 
 @contextmanager
 def _writers(directory: Path) -> Iterator[dict[str, _Writer]]:
-    """Give a writer for each table; the files take their places only if the block succeeds."""
+    """Provide a writer per table; the files replace existing ones only if the block succeeds."""
     with ExitStack() as files, ExitStack() as open_files, ThreadPoolExecutor(1) as beside:
         paths = {table: replacing(directory / f"{table}.parquet") for table in TABLES}
         writers = {table: _Writer(files.enter_context(path), beside) for table, path in paths.items()}
@@ -184,7 +181,7 @@ def _writers(directory: Path) -> Iterator[dict[str, _Writer]]:
 
 @dataclass(frozen=True)
 class Valid(Tables):
-    """Which comparisons can be learned from, and their `status`, missing where annotators are tied."""
+    """For each comparison, whether it can be learned from and its `status`, missing where votes are tied."""
 
     SPECS: ClassVar = {
         "comparisons": Spec(
@@ -196,7 +193,7 @@ class Valid(Tables):
     comparisons: pd.DataFrame
 
     def counted(self) -> str:
-        """Say how many can be learned from."""
+        """Return a text with the numbers of valid and of labelled comparisons."""
         valid, labelled = self.comparisons["valid"], self.comparisons["status"].notna()
         return f"{valid.sum()} of {len(valid)} are valid, {labelled.sum()} labelled"
 
@@ -214,9 +211,9 @@ def ingest(section: Comparisons) -> Reading[ComparisonTables]:
 
 
 def validate(tables: ComparisonTables, rule: Rule = "majority") -> Valid:
-    """Return which comparisons can be learned from; InputError if a table breaks its schema.
+    """Return which comparisons can be learned from; InputError if a table violates its schema.
 
-    `rule` is how several annotators' labels become one status.
+    `rule` is how several annotators' labels are aggregated.
     """
     tables.without_flaws(Problems())
     why = unusable(tables)

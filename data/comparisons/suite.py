@@ -1,4 +1,4 @@
-"""What to measure: the typed form of a SUITE.yaml for comparisons."""
+"""Typed contents of a SUITE.yaml for comparisons, and the plan of its measurements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from data.tables.documents import Section
 from data.tables.files import yaml_content
 
 Settings = dict[str, str | int | float]
-#: By metric its unit, and which direction is better.
+#: Unit and better direction by metric.
 METRICS = {
     "seconds": ("s", "lower"),
     "real": ("s", "lower"),
@@ -30,7 +30,7 @@ METRICS = {
 class Variant:
     """A build of an operation: the unchanged one (``change`` is empty) or a changed one.
 
-    ``settings`` fill the operation's commands in; ``extra`` is the share of injected work.
+    ``settings`` are the values for the operation's commands; ``extra`` is the share of injected work.
     """
 
     operation: SuiteOperation
@@ -40,14 +40,14 @@ class Variant:
 
 
 class SuiteOperation(Section):
-    """One thing to measure: a program that does ``{work}`` units of work, over numbers of ``threads``.
+    """An operation to measure: a program that does ``{work}`` units of work, with numbers of ``threads``.
 
-    ``command``, and ``build`` if there is one (it makes the file ``{out}``, once), hold names in braces,
-    which ``settings`` fill in; settings in capitals are environment variables. A change in ``changes``
-    replaces some of them; ``also`` names changes of the suite. ``metric`` says what counts: the ``seconds``
-    that the program prints, the ``real`` or ``cpu`` time of the whole process, the ``rate`` of units by the
-    printed seconds, or the ``peak`` memory that it prints after the seconds. ``work`` is found by trying,
-    unless it is given.
+    ``command`` and the optional ``build``, which creates the file ``{out}`` once, contain names in braces,
+    which are replaced by ``settings``; settings in capitals are environment variables. Each of ``changes``
+    replaces some settings; ``also`` names changes of the whole suite. ``metric`` is the measured value: the
+    ``seconds`` that the program prints, the ``real`` or ``cpu`` time of the whole process, the ``rate``
+    (units of work per printed second), or the ``peak`` memory that the program prints after the seconds. By
+    default, ``work`` is chosen by a trial.
     """
 
     name: str
@@ -68,15 +68,16 @@ class SuiteOperation(Section):
 
 
 class Suite(measured.Suite):
-    """A measurement of comparisons.
+    """Parameters of a measurement of comparisons.
 
-    All operations are measured unchanged in ``passes``; from the one numbered ``history`` on changed builds
-    are, too: of each operation its own changes, then injected work, drawn from ``injected``, until there
-    are ``changes``; ``same`` comparisons of an operation are of the unchanged build. A sample should take
-    ``seconds``, twice that where it scatters; a run takes as many as its noise needs within ``samples``.
-    References take ``pairs`` of samples: the first number, and on to the second while they are not sure.
-    Programs run on ``processor`` at the niceness ``nice``; a run is measured again when others use more
-    than ``foreign`` of it, ``attempts`` times at most.
+    All operations are measured unchanged in ``passes``; after the first ``history`` passes also changed
+    builds: for each operation its defined changes, then injected work drawn from ``injected``, until there
+    are ``changes`` of them. ``same`` comparisons per operation are of the unchanged build. A sample should
+    take ``seconds``, twice that if it is noisy; the number of samples of a run depends on its noise, within
+    ``samples``. Both builds are sampled in turn for the reference slowdown: the first number of ``pairs``,
+    and up to the second while the label is not clear. Programs run on ``processor`` with the niceness
+    ``nice``. A run is repeated, up to ``attempts`` times in total, if other processes use more than the share
+    ``foreign`` of the processor.
     """
 
     kind: Literal["comparisons"]
@@ -97,11 +98,11 @@ class Suite(measured.Suite):
 
     @property
     def patience(self) -> tuple[float, float]:
-        """What ``foreign`` and ``attempts`` say."""
+        """``foreign`` and ``attempts``."""
         return self.foreign, self.attempts
 
     def changed(self, operation: SuiteOperation) -> tuple[Variant, ...]:
-        """Return the changed builds of an operation."""
+        """Return the changed builds of an operation; injected work is drawn with the suite's seed."""
         own = operation.changes | {name: self.shared[name] for name in operation.also}
         builds = [Variant(operation, name, operation.settings | given) for name, given in own.items()]
         drawn = random.Random(f"{self.seed} {operation.name}")
@@ -114,7 +115,7 @@ class Suite(measured.Suite):
 
 
 def load(path: Path) -> Suite:
-    """Read and validate a suite; InputError names file, key and value."""
+    """Read and validate a suite; an InputError names file, key and value."""
     suite = typed(Suite, yaml_content(path), path)
     unique([operation.name for operation in suite.operations], "operation", path)
     for operation in suite.operations:
@@ -127,15 +128,15 @@ def load(path: Path) -> Suite:
     return suite
 
 
-#: How often each of ten changed builds is run.
+#: Numbers of runs of a changed build; one is drawn for each.
 RUNS = (1, 1, 2, 2, 2, 3, 3, 3, 5, 5)
-#: A run takes this many times the usual number of samples.
+#: Numbers of samples of a run as multiples of the trial's; one is drawn for each.
 SHARES = (0.5, 0.75, 1.0, 1.0, 1.5)
 
 
 @dataclass(frozen=True)
 class PlannedBuildRun:
-    """One run of a build, or one reference, at a number of threads."""
+    """A run of a build, or a reference measurement of it, with a number of threads."""
 
     variant: Variant
     purpose: str
@@ -144,16 +145,16 @@ class PlannedBuildRun:
 
     @property
     def key(self) -> tuple[str, str, str, int, int]:
-        """What its journal entry will be known by."""
+        """The key of its journal entry."""
         return self.variant.operation.name, self.variant.change, self.purpose, self.number, self.threads
 
     @property
     def told(self) -> str:
-        """The build, for people."""
+        """A text for people that names the build and the purpose."""
         return f"{self.variant.operation.name} {self.variant.change or 'unchanged'} ({self.purpose})"
 
     def samples(self, suite: Suite, usual: int) -> int:
-        """Return how many samples it takes."""
+        """Return the number of samples: a drawn multiple of `usual`, within ``suite.samples``."""
         few, many = suite.samples
         drawn = random.Random(f"{suite.seed} {self.key[:-1]}")
         return min(many, max(few, round(usual * drawn.choice(SHARES))))
@@ -162,8 +163,8 @@ class PlannedBuildRun:
 def plan(suite: Suite) -> list[PlannedBuildRun]:
     """Return all runs in the order of measurement.
 
-    References lie between the first passes, runs of changed builds between the later ones, so that history
-    covers the whole time and every changed run follows a recent unchanged one.
+    References are spread over the first passes, runs of changed builds over the later ones. Thus history
+    covers the whole time, and every changed run follows a recent unchanged one.
     """
     shuffle = random.Random(suite.seed)
     unchanged = [operation.unchanged for operation in suite.operations]

@@ -1,4 +1,4 @@
-"""The three tables that every source of comparisons is read into."""
+"""The three tables into which comparisons of all formats are read, and their construction."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ LABEL_DTYPES = {
     "labelled_at": "datetime64[us, UTC]",
     "annotator": "str",
 }
-#: The answer of an annotator who cannot decide. It is kept like a label, but never counts as pass or fail.
+#: The answer of an annotator who cannot decide; stored like a label, but never counted as pass or fail.
 CANNOT_TELL = "cannot_tell"
-#: What the status of a row of labels may be.
+#: Possible values of a label's status.
 LABEL_STATUSES = ("pass", "fail", CANNOT_TELL)
-#: What is measured at several numbers of threads, and in several versions.
+#: Columns that identify an operation, which has several configurations and versions.
 OPERATION = ["benchmark", "operation", "machine"]
 STATS = ("min", "q1", "median", "q3", "max", "mean", "stdev")
 FIVE_NUMBERS = STATS[:5]
-#: Orders of versions lie between minus this and this.
+#: Maximum absolute value of a version's order.
 MAX_ORDER = 2**31 - 2
 
 
@@ -76,7 +76,7 @@ class ComparisonTables(Tables):
     Attributes
     ----------
     results : DataFrame
-        Columns `RESULT_DTYPES` and any further: a row per sample (``stat`` missing) or per statistic of
+        Columns `RESULT_DTYPES` and any others: a row per sample (``stat`` missing) or per statistic of
         `STATS`.
     comparisons : DataFrame
         Columns `COMPARISON_DTYPES`. ``later_to`` is the last order after the target's that may be used in
@@ -123,7 +123,7 @@ class ComparisonTables(Tables):
     labels: pd.DataFrame
 
     def without_flaws(self, problems: Problems) -> ComparisonTables:
-        """Return the tables without unusable rows, which `problems` takes."""
+        """Return the tables without unusable rows, whose errors are added to `problems`."""
         found = super().without_flaws(problems)
         comparisons = found.comparisons
         later = comparisons["later_to"].fillna(comparisons["target_to"])
@@ -139,12 +139,12 @@ class ComparisonTables(Tables):
         return replace(found, comparisons=comparisons[ordered].reset_index(drop=True))
 
     def counted(self) -> str:
-        """Say how much is in the tables."""
+        """Return a text with the numbers of comparisons and labels."""
         return f"{len(self.comparisons)} comparisons, {len(self.labels)} labels"
 
 
 def units(tables: ComparisonTables) -> list[str]:
-    """Return the unit of every comparison; empty where none is known."""
+    """Return the unit of every comparison; empty where it is unknown."""
     known = tables.results["unit"].unique()
     if len(known) <= 1:
         return [str(known[0]) if len(known) and not pd.isna(known[0]) else ""] * len(tables.comparisons)
@@ -153,9 +153,9 @@ def units(tables: ComparisonTables) -> list[str]:
 
 
 def versions(tables: ComparisonTables) -> list[str]:
-    """Return for every comparison its versions, such as ``v1 -> v2`` or ``v1..v3 -> v4``.
+    """Return the versions of every comparison, such as ``v1 -> v2`` or ``v1..v3 -> v4``.
 
-    Where the results don't name a version, its order does.
+    A version without a name in the results is represented by its order.
     """
     keys, comparisons = [*OPERATION, "order"], tables.comparisons
     names = tables.results[[*keys, "version"]].drop_duplicates(keys).set_index(keys)["version"]
@@ -171,14 +171,14 @@ def versions(tables: ComparisonTables) -> list[str]:
     return [f"{old} -> {new}" for old, new in zip(before, after, strict=True)]
 
 
-#: Rows of results in a piece.
+#: Rows of results in a chunk.
 PIECE = 50_000
-#: How a sample that is no summary statistic is marked: -1 as a byte.
+#: The code of samples among indices of `STATS`: -1 as a byte.
 _RAW = b"\xff"
 
 
 class Series(NamedTuple):
-    """What all results of one series have in common."""
+    """The columns that all results of one series share."""
 
     series_id: str
     group: str
@@ -191,7 +191,7 @@ class Series(NamedTuple):
 
 
 class LabelRow(NamedTuple):
-    """One label: a person's, if it names an annotator, otherwise one that the source has settled."""
+    """One label: an annotator's, or without annotator one that the source has settled."""
 
     comparison_id: str
     status: str
@@ -201,14 +201,14 @@ class LabelRow(NamedTuple):
 
 
 class Results:
-    """Lists of values, each of one series at one version, with columns of `further` numbers."""
+    """Compact rows of the results under construction; `further` names additional columns of numbers."""
 
     def __init__(self, further: Sequence[str] = ()) -> None:
         self._further = tuple(further)
         self.clear()
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all rows."""
         self._series: dict[Series, int] = {}
         self._versions: dict[str, int] = {}
         self._lists = array("q")
@@ -227,7 +227,7 @@ class Results:
         values: Sequence[float],
         *further: Sequence[float],
     ) -> None:
-        """Add raw samples, and what else was measured with each."""
+        """Add the samples of one series at one version, with the values of the `further` columns."""
         length = len(values)
         self._values.extend(values)
         self._stats.frombytes(_RAW * length)
@@ -237,7 +237,7 @@ class Results:
         self._list(series, order, version, length)
 
     def summary(self, series: Series, order: int, version: str | None, numbers: Mapping[str, float]) -> None:
-        """Add summary statistics by their names in `STATS`."""
+        """Add summary statistics of one series at one version, by names of `STATS`."""
         self._values.extend(numbers.values())
         self._stats.extend(map(STATS.index, numbers))
         for column in self._columns.values():
@@ -275,7 +275,7 @@ class Results:
 class Builder:
     """The three tables under construction; `is_full` after `piece` rows of results (None: never).
 
-    `comparisons` are tuples in the order of the contract's columns, then the further ones.
+    `comparisons` are tuples in the order of `COMPARISON_DTYPES`, then of the additional columns.
     """
 
     def __init__(
@@ -293,11 +293,11 @@ class Builder:
 
     @property
     def is_full(self) -> bool:
-        """Whether it is time to `take` a piece."""
+        """Whether there are enough results for a chunk."""
         return self._piece is not None and len(self.results) >= self._piece
 
     def take(self) -> ComparisonTables:
-        """Return what is there as tables, and begin anew."""
+        """Return the rows so far as tables, and remove them."""
         tables = ComparisonTables(
             self.results.frame(),
             typed(pd.DataFrame(self.comparisons, columns=self._names), COMPARISON_DTYPES),
@@ -309,11 +309,11 @@ class Builder:
 
 
 def strings(levels: Iterable[str], codes: Any) -> Any:
-    """Return the level that each code names; -1 names none."""
+    """Return the array ``levels[codes]``; the code -1 becomes a missing value."""
     array, codes = pd.array(list(levels), dtype="str"), np.asarray(codes)
     if not len(array):
         array = pd.array([None], dtype="str")
     if len(codes) and codes[0] >= 0 and (codes == codes[0]).all():
-        # the same everywhere, as units mostly are: one text is repeated faster than it is looked up
+        # repeating a single text, such as a unit, is faster than looking it up
         return pd.array(pa.repeat(pa.scalar(array[codes[0]], pa.large_string()), len(codes)), dtype="str")
     return array.take(codes, allow_fill=True)

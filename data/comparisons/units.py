@@ -1,7 +1,8 @@
-"""Units of benchmark results: which measure the same kind of thing, and how many of one make another.
+"""Units of benchmark results and their conversion.
 
-A table and no library: what benchmarks count is no physics. pint knows neither ``ops/s`` nor ``Mop/s`` nor
-``KB``, takes ``units/s`` for micronits per second, and imports longer than everything that judges.
+This is a table instead of a library, because benchmarks count more than physical quantities: pint does not
+know ``ops/s``, ``Mop/s`` and ``KB``, reads ``units/s`` as micronits per second, and takes longer to import
+than all code that judges.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
 
-#: Where nobody says it.
+#: Value of missing properties.
 UNKNOWN = "unknown"
-#: Most threads of a configuration, in every format.
+#: Maximum number of threads of a configuration, in every format.
 MAX_THREADS = 999_999
 _DECIMAL = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
@@ -20,14 +21,14 @@ _SECOND = 10**12
 _TIMES = {
     "ps": 1, "ns": 10**3, "us": 10**6, "ms": 10**9, "s": _SECOND, "min": 60 * _SECOND, "h": 3600 * _SECOND
 }  # fmt: skip
-#: Every unit as so many of a smallest one. What does not stand here is of its own kind.
+#: Kind and size of every unit, as a multiple of the smallest; a unit not listed here is a kind by itself.
 _SIZES = (
     {name: ("ps", size) for name, size in _TIMES.items()}
     | {f"{prefix}bit": ("bit", size) for prefix, size in (_DECIMAL | _BINARY).items()}
     | {f"{prefix}B": ("bit", 8 * size) for prefix, size in (_DECIMAL | _BINARY).items()}
     | {f"{prefix}{name}": (name, size) for name in ("op", "flop", "Hz") for prefix, size in _DECIMAL.items()}
 )
-#: Other ways to write them. ``Mb`` is missing because it is used for bits and for bytes.
+#: Other spellings of units. ``Mb`` is left out because it is used for bits and for bytes.
 _SPELLINGS = {
     "nsec": "ns", "nanoseconds": "ns",
     "\N{MICRO SIGN}s": "us", "\N{GREEK SMALL LETTER MU}s": "us", "usec": "us", "microseconds": "us",
@@ -36,7 +37,7 @@ _SPELLINGS = {
     "bytes": "B", "byte": "B", "KB": "kB", "bits": "bit",
     "operation": "op", "operations": "op", "request": "req", "requests": "req",
 } | {f"{prefix}{name}s": f"{prefix}{name}" for name in ("op", "bit") for prefix in _DECIMAL}  # fmt: skip
-#: Rates that are written without their "per second".
+#: Rates that are written without "per second".
 _RATES = (
     {f"{prefix}bps": f"{prefix}bit/s" for prefix in ("k", "M", "G")}
     | {f"{prefix}FLOPS": f"{prefix}flop/s" for prefix in ("M", "G", "T")}
@@ -46,14 +47,14 @@ _RATES = (
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit as an amount (`size`) of something (`kind`); only units of one kind can be converted."""
+    """A unit as an amount (`size`) of a `kind`; only units of the same kind can be converted."""
 
     kind: str
     size: Fraction
 
     @classmethod
     def of(cls, text: str) -> Unit:
-        """Understand a unit such as ``ms``, ``GB/s`` or ``ns/op``."""
+        """Parse a unit such as ``ms``, ``GB/s`` or ``ns/op``."""
         text = " ".join(text.split())
         parts = (part.strip() for part in _RATES.get(text, text.replace(" per ", "/")).split("/"))
         names = (_SPELLINGS.get(part, part) for part in parts)
@@ -63,11 +64,11 @@ class Unit:
 
 
 def is_told(text: object) -> bool:
-    """Whether `text` says a unit at all."""
+    """Return whether `text` is a unit, neither empty nor `UNKNOWN`."""
     return isinstance(text, str) and text.strip() not in {"", UNKNOWN}
 
 
 def factor(given: str, wanted: str) -> Fraction | None:
-    """Return how many of `wanted` make one of `given`: 1000 for ("s", "ms"), None for ("ms", "MB/s")."""
+    """Return how many `wanted` are one `given`: 1000 for ("s", "ms"), None for ("ms", "MB/s")."""
     here, there = Unit.of(given), Unit.of(wanted)
     return here.size / there.size if here.kind == there.kind else None

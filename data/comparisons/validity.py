@@ -1,4 +1,4 @@
-"""Which comparisons cannot be judged, and why."""
+"""Find the comparisons that cannot be judged, and the reasons."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from data.comparisons.sides import Floats, Samples, Sides
 from data.comparisons.tables import COMPARISON_DTYPES, ComparisonTables
 from data.errors import InputError
 
-#: What two comparisons must not have in common; what came after them is the same for both, known or not.
+#: Columns that comparisons with the same content may differ in; `CONTENT` has the others.
 _BESIDE = {"comparison_id", "later_to", "source", "siblings_worse"}
 CONTENT = [name for name in COMPARISON_DTYPES if name not in _BESIDE]
 REPEATED = "repeats an earlier comparison"
 
 
 def reasons(sides: Sides) -> NDArray[np.object_]:
-    """Return for every comparison why it cannot be judged, as text, empty where it can.
+    """Return the reason why each comparison cannot be judged, as text; empty where it can.
 
-    The first of these counts: no measurement, or none of a side at some number of threads; a value that is
-    not finite; one repetition only; a value that is not above 0 (times, sizes, rates and counts are
-    positive); five numbers that do not ascend.
+    The first of these counts: no measurement, or none of one side with some number of threads; a repeated
+    number of threads; a value that is not finite; only one repetition; a value that is not above 0 (times,
+    sizes, rates and counts are positive); five numbers that do not ascend.
     """
     found = np.full(sides.n_comparisons, "", object)
     if _nothing_wrong(sides):
@@ -48,7 +48,7 @@ def reasons(sides: Sides) -> NDArray[np.object_]:
 
 
 def _nothing_wrong(sides: Sides) -> bool:
-    """Tell at a glance whether all can be judged; False where it takes a closer look."""
+    """Return True if a fast test shows that all comparisons can be judged; False requires the full test."""
     history, lengths = sides.history, sides.pooled.lengths
     five = np.concatenate((sides.baseline_five, sides.target_five))
     given = five[lengths == 0]
@@ -60,12 +60,12 @@ def _nothing_wrong(sides: Sides) -> bool:
         and (given[:, 1:] >= given[:, :-1]).all()
         and history.shares(sides.baseline)
         and history.shares(sides.target)
-        and _usual(history.values)  # of all lists
+        and _usual(history.values)  # the values of all lists
     )
 
 
 def _twice(sides: Sides) -> NDArray[np.bool_]:
-    """Mark configurations with the threads of the one before: they stand by their threads."""
+    """Mark configurations with the threads of the one before; configurations are sorted by threads."""
     same = (np.diff(sides.comparison) == 0) & (np.diff(sides.threads) == 0)
     return np.append(np.zeros(min(len(sides.threads), 1), bool), same)
 
@@ -75,9 +75,9 @@ def _usual(values: Floats) -> bool:
 
 
 def unusable(tables: ComparisonTables) -> NDArray[np.object_]:
-    """Say for every comparison why it cannot be used: like `reasons`, and where it repeats another one.
+    """Return the reason why each comparison cannot be used: as `reasons`, or that it repeats another one.
 
-    One is repeated that stood in the table before, by identifier or by content.
+    A comparison is repeated if an earlier one in the table has its identifier or its content.
     """
     found, comparisons = reasons(Sides.of(tables)), tables.comparisons
     repeated = comparisons.duplicated("comparison_id") | comparisons.duplicated(CONTENT)
@@ -92,7 +92,7 @@ def check(tables: ComparisonTables) -> list[InputError]:
 
 
 def error(reason: str, comparison: Any) -> InputError:
-    """Return what is wrong with a comparison, a row of the table, at the place where it stands."""
+    """Return an error with a reason and the place of a comparison, which is a row of the table."""
     named = f'comparison "{comparison.comparison_id}"'
     return InputError(reason, place=named if pd.isna(comparison.source) else comparison.source)
 
@@ -103,7 +103,7 @@ def _any(samples: Samples, wrong: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _lowest(samples: Samples) -> Floats:
-    """Return the smallest value of the lists that hold one of 0 or below; of the others NaN."""
+    """Return the smallest value of each list that has one of at most 0; NaN for the others."""
     lowest = np.full(len(samples.starts), np.nan)
     # values is a field, not pandas'
     for row in np.flatnonzero(_any(samples, samples.values <= 0)).tolist():  # noqa: PD011
@@ -136,7 +136,7 @@ def _note(
     text: str,
     values: Floats | None = None,
 ) -> None:
-    """Note, where nothing is noted yet, the first configuration that is `wrong`, with its value if given."""
+    """Set the text of comparisons without one to the first configuration that is `wrong`, with its value."""
     rows = np.flatnonzero(wrong)
     comparison, first = np.unique(sides.comparison[rows], return_index=True)
     free = found[comparison] == ""

@@ -1,1 +1,1 @@
-"""Measuring: programs, counters, journals, and what a person sees meanwhile."""
+"""Measuring programs: child processes, counters, journals and progress on the screen."""

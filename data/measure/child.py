@@ -1,4 +1,4 @@
-"""Programs that are measured: started, heard, and ended with all that they started."""
+"""Start measured programs, read their output, and end them with all processes they started."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from typing import IO, ClassVar
 from data.errors import InputError
 from data.measure.groups import NAP, enclosure, send
 
-#: Seconds that programs have to end after SIGTERM, before SIGKILL.
+#: Seconds between SIGTERM and SIGKILL.
 GRACE = 5.0
-#: Bytes that are kept of the beginning and of the end of what a program prints.
+#: Number of bytes that are kept of the beginning and of the end of a program's output.
 KEPT = 1 << 16
-#: Characters that are kept of its last line.
+#: Number of characters of a line in messages.
 LINE = 300
-#: Bytes that wait in a pipe at most, and from how many on more are looked for at once.
+#: Capacity of a pipe in bytes, and the size of a read after which the next one follows at once.
 _PIPE, _MUCH = 1 << 20, 1 << 17
-#: Seconds between two looks at the output of a program that prints little: each takes a bit of a processor.
+#: Seconds between reads of little output, because each read takes processor time.
 _LOOK = 0.02
 
 
 class TimedOutError(InputError):
-    """A program that was ended because it ran for too long; ``seconds`` are what it might have taken."""
+    """A program was ended because it exceeded its time limit of ``seconds``."""
 
     seconds = 0.0
 
@@ -45,10 +45,10 @@ class TimedOutError(InputError):
 
 
 class TimeLimits:
-    """How many seconds runs may take: `timeout`, or what their first runs took.
+    """Time limits of runs in seconds: `timeout`, or a multiple of earlier durations.
 
-    Without `timeout` 10 times the slowest of the first runs of the same thing, at least 30 s, and 300 s
-    until one of them has ended.
+    Without `timeout`, the limit of a kind of run is 10 times the slowest of its first 5 runs, at least 30 s;
+    300 s until one of them has ended.
     """
 
     FIRST, LEAST, TIMES, RUNS = 300.0, 30.0, 10.0, 5
@@ -58,25 +58,25 @@ class TimeLimits:
         self._first: defaultdict[Hashable, list[float]] = defaultdict(list)
 
     def seconds(self, what: Hashable) -> float:
-        """Return how many seconds a run of something may take."""
+        """Return the time limit in seconds of a run of the kind `what`."""
         if self.timeout is not None:
             return self.timeout
         first = self._first[what]
         return max(self.LEAST, self.TIMES * max(first)) if first else self.FIRST
 
     def learn(self, what: Hashable, seconds: float) -> None:
-        """Take the seconds that a run took."""
+        """Record the duration of a run of the kind `what`."""
         if len(self._first[what]) < self.RUNS:
             self._first[what].append(seconds)
 
 
 class Output:
-    """What a program prints: its beginning and its end are kept, the pipe is emptied all the time."""
+    """Output of a program: keeps its beginning and end, and empties the pipe continuously."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream, self._first, self._last, self._size = stream, bytearray(), bytearray(), 0
         self._ending = threading.Event()
-        # only a more privileged program may have more of them
+        # unprivileged programs may not be allowed to enlarge the pipe
         with suppress(OSError):
             fcntl.fcntl(stream, fcntl.F_SETPIPE_SZ, _PIPE)
         self._thread = threading.Thread(target=self._read, daemon=True, name="output of a program")
@@ -97,51 +97,51 @@ class Output:
         self._size += len(data)
 
     def end(self) -> None:
-        """Wait until all is read; what a process that cannot be ended may still print is left."""
+        """Stop after reading the rest; output of processes that cannot be ended is ignored."""
         self._ending.set()
         self._thread.join(1.0)
 
     @property
     def text(self) -> str:
-        """What was printed so far; a line says how much is left out between its beginning and its end."""
+        """The output so far; where the middle is left out, a line has its size."""
         left = self._size - len(self._first) - len(self._last)
         between = f"\n... {left:,} bytes are left out here ...\n".encode() if left else b""
         return bytes(self._first + between + self._last).decode(errors="replace")
 
 
 class Child:
-    """A program that runs. Ctrl-C is for us: we end our programs.
+    """A running program. Ctrl-C does not reach it: this process ends its children itself.
 
     Parameters
     ----------
     place : str
         The name of the program in errors.
     scratch : Path, optional
-        For a program that is measured: the directory of its temporary files, where ``output`` has its output
-        when it has ended; linear algebra takes one thread. Without it the environment is ours.
+        Only for measured programs: the directory for temporary files, where the file ``output`` receives the
+        output at the end; linear algebra uses one thread. Without it, the environment is unchanged.
     cpu : int, optional
         The processor it is pinned to.
     environment : mapping, optional
-        Variables beside ours.
+        Additional environment variables.
 
     Attributes
     ----------
     begun : float
-        By `time.perf_counter`.
+        Time of the start, by `time.perf_counter`.
     ended : int
-        A descriptor that can be read from when the program has ended.
+        A file descriptor that becomes readable when the program has ended.
     group : Group or Descendants
-        The program and all it starts.
+        The program and all processes it started.
     used : tuple of float
-        User and kernel seconds, with those of the children it waited for; known after `end`.
+        User and kernel seconds, including those of children it waited for; known after `end`.
 
     Raises
     ------
     InputError
-        If the program is not installed, or cannot be run.
+        If the program is not installed or cannot be run.
     """
 
-    #: Its standard input, and its standard output; None where that is kept.
+    #: Standard input and standard output; None: the output is kept.
     STREAMS: ClassVar[tuple[int, int | None]] = (subprocess.DEVNULL, None)
 
     def __init__(
@@ -172,7 +172,7 @@ class Child:
                     bufsize=0,
                     pass_fds=pass_fds,
                     process_group=0,
-                    preexec_fn=self.group.prepare,  # noqa: PLW1509 - only where there are no control groups
+                    preexec_fn=self.group.prepare,  # noqa: PLW1509 - set only without control groups
                 )
         except BaseException as exc:
             self.group.close()
@@ -197,34 +197,35 @@ class Child:
 
     @property
     def output(self) -> str:
-        """What it has printed: the beginning and the end of it."""
+        """The beginning and the end of its output."""
         return self._output.text
 
     @property
     def last_line(self) -> str:
-        """What it printed last."""
+        """The last line of its output."""
         return _last_line(self.output)
 
     def send(self, number: int) -> None:
-        """Send it a signal, if it was not yet waited for."""
+        """Send it a signal, unless it was already waited for."""
         if self.code is None:
             os.kill(self.pid, number)
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until it ends, for some seconds; tell whether it has."""
+        """Wait until it ends, at most `seconds`; return whether it has ended."""
         poll = select.poll()
         poll.register(self.ended, select.POLLIN)
         return bool(poll.poll(None if seconds is None else seconds * 1000))
 
     def kill(self) -> None:
-        """Kill it and all it started, if it was not yet waited for."""
+        """Kill it and all processes it started, unless it was already waited for."""
         if self.code is None:
             self.group.kill()
 
     def end(self) -> int:
-        """End what still runs of it and of all it started, and take note of it, once; return its exit code.
+        """End it and all processes it started, wait for it, and return its exit code.
 
-        They are sent SIGTERM, and what is left after `GRACE` seconds is killed; at Ctrl-C meanwhile, at once.
+        The processes get SIGTERM, and SIGKILL after `GRACE` seconds or at Ctrl-C. Later calls only return the
+        code.
         """
         grace, interrupted = GRACE, False
         while self._process.returncode is None:
@@ -240,7 +241,7 @@ class Child:
         ended = time.monotonic() + grace
         running = self.group.processes()
         send(running, signal.SIGTERM)
-        # who is stopped hears of nothing else
+        # stopped processes receive SIGTERM only after SIGCONT
         send(running, signal.SIGCONT)
         while running and time.monotonic() < ended:
             time.sleep(NAP)
@@ -256,33 +257,33 @@ class Child:
             _, status, usage = os.wait4(self.pid, 0)
             self.used = usage.ru_utime, usage.ru_stime
         except ChildProcessError:
-            # Ctrl-C came just after it was waited for
+            # Ctrl-C interrupted an earlier call just after wait4
             status = signal.SIGKILL
         self._process.returncode = os.waitstatus_to_exitcode(status)
         os.close(self.ended)
 
     def require(self) -> None:
-        """Take note that it has ended, with all it started; InputError if it failed."""
+        """End it as `end` does; InputError if it failed."""
         if self.end():
             raise self.failed()
 
     def failed(self) -> InputError:
-        """Take note of it; return what went wrong."""
+        """End it as `end` does; return an error with its exit code and last line."""
         return InputError(f"exit code {self.end()} ({self.last_line})", place=self._place)
 
 
 class Talking(Child):
-    """A program that we talk with over its standard input and output; only its errors are kept."""
+    """A program that is controlled through standard input and output; only standard error is kept."""
 
     STREAMS = (subprocess.PIPE, subprocess.PIPE)
 
     def say(self, word: bytes) -> None:
-        """Write to it."""
+        """Write to its standard input."""
         if self._process.stdin is not None:
             self._process.stdin.write(word)
 
     def heard(self, seconds: float) -> bytes | None:
-        """Return the next byte that it says, none if it ended; None if it says nothing for some seconds."""
+        """Return the next byte of standard output, empty if it ended; None after `seconds` without output."""
         stdout = self._process.stdout
         if stdout is None or not select.select([stdout], [], [], seconds)[0]:
             return None
@@ -291,7 +292,7 @@ class Talking(Child):
 
 @dataclass(frozen=True)
 class Finished:
-    """A program that has run: its exit code (negative: a signal), output, and real, user and kernel time."""
+    """A finished program: exit code (negative: a signal), output, and real, user and kernel seconds."""
 
     code: int
     output: str
@@ -299,7 +300,7 @@ class Finished:
 
     @property
     def last_line(self) -> str:
-        """What it printed last."""
+        """The last line of its output."""
         return _last_line(self.output)
 
     def require(self, place: str) -> None:
@@ -317,14 +318,14 @@ def execute(
     cpu: int | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Finished:
-    """Run `command` to its end; `place`, `scratch`, `cpu` and `environment` are as `Child` takes them.
+    """Run `command` to its end; `place`, `scratch`, `cpu` and `environment` are as for `Child`.
 
     Raises
     ------
     InputError
         If the program is not installed.
     TimedOutError
-        If it ran for longer than `limit` seconds; it and what it started are ended.
+        If it ran for longer than `limit` seconds; it and the processes it started were ended.
     """
     child = Child(command, place, scratch, cpu=cpu, environment=environment)
     try:
@@ -338,15 +339,15 @@ def execute(
 
 
 def end_in_good_order() -> None:
-    """Let requests to end this process come as KeyboardInterrupt, so that its programs are ended, too."""
+    """Turn SIGINT, SIGTERM and SIGHUP into KeyboardInterrupt, so that child programs are ended, too."""
     for request in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # whoever ignores that its terminal is closed wants to go on (nohup)
+        # keep ignoring SIGHUP if started with nohup
         if request != signal.SIGHUP or signal.getsignal(request) != signal.SIG_IGN:
             signal.signal(request, signal.default_int_handler)
 
 
 def shortened(line: str) -> str:
-    """Return a line that a program printed, cut where it is long."""
+    """Return a line, cut after `LINE` characters."""
     return line if len(line) <= LINE else f"{line[:LINE]}..."
 
 

@@ -1,4 +1,4 @@
-"""Control groups (version 2): they count what programs use, and end whatever programs leave running."""
+"""Control groups (version 2), which count the resources that programs use and end their processes."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from data.measure.kernel_counts import (
 )
 
 CGROUPS = Path("/sys/fs/cgroup")
-#: Control group period: short compared with a repetition, so that a quota slows evenly.
+#: Period of a quota: short compared with a repetition, so that a program is slowed evenly.
 PERIOD_MICROSECONDS = 10_000
 _PROCESSES, _KILL, _EVENTS = "cgroup.procs", "cgroup.kill", "cgroup.events"
-#: Seconds between two looks at processes that are ending.
+#: Seconds between checks of processes that are ending.
 NAP = 0.005
-#: Ends and removes a measurement's groups when its process, which holds the other end of the pipe, has ended.
-#: It leaves its parent, so that it is no part of what is measured.
+#: Removes a measurement's groups when its process, which holds the other end of the pipe, has ended.
+#: It runs in the background, detached from its parent, so that it is not measured.
 _GUARD = """
 exec 3<&0
 { read -r _
@@ -41,22 +41,23 @@ echo 1 > "$1/cgroup.kill"
 for _ in 1 2 3 4 5 6 7 8 9 10; do rmdir "$1"/*/*/ "$1"/*/ "$1" && exit; sleep 0.1; done
 } <&3 >/dev/null 2>&1 &
 """
-#: Linux's linux/prctl.h.
+#: Constants of linux/prctl.h.
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
-#: The variable by which a program's processes are known where there are no control groups.
+#: The environment variable that marks a program's processes where control groups are not available.
 _MARK = "PERFJUDGE_PROGRAM"
 _numbers = count(1)
 _moving = threading.Lock()
 
 
 class Group:
-    """A control group that counts, and can end all that is in it; part of `within`, if that is given.
+    """A control group with accounting; a subgroup of `within`, if that is given.
 
-    Groups lie in the one of this process, so that they need no more rights than it has and underlie the same
-    limits. They end with this process, whatever ends it. OSError if this machine does not allow one.
+    Groups are created in the group of this process, so that they need no additional rights and have its
+    limits. They are removed when this process ends, even if it is killed. OSError if this machine does not
+    allow groups.
     """
 
-    #: What a program runs before it becomes itself, and what it needs in its environment.
+    #: Function that the child runs before the program (`preexec_fn`), and its environment variables.
     prepare: ClassVar[None] = None
     environment: ClassVar[Mapping[str, str]] = {}
 
@@ -69,13 +70,13 @@ class Group:
         (self.path / "cpu.stat").read_text()
 
     def follow(self, pid: int) -> None:
-        """Do nothing: what began in the group stays in it."""
+        """Do nothing: processes that start in the group stay in it."""
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """Let programs that are started while the block runs begin in the group.
+        """Start programs in the group while the block runs.
 
-        A program that is moved when it runs may have started others by then.
+        Moving a running program instead would miss processes it has already started.
         """
         with _moving:
             home = _home()
@@ -86,11 +87,11 @@ class Group:
                 (home / _PROCESSES).write_text("0")
 
     def add(self, pid: int) -> None:
-        """Move a program into the group; 0 is this process."""
+        """Move a process into the group; 0 is this process."""
         (self.path / _PROCESSES).write_text(str(pid))
 
     def processes(self) -> list[int]:
-        """Return what runs in the group and in those inside it."""
+        """Return the processes in the group and its subgroups."""
         if not _populated(self.path):
             return []
         folders = [folder for folder, *_ in os.walk(self.path)]
@@ -109,21 +110,22 @@ class Group:
         return counts
 
     def kill(self) -> None:
-        """Kill all that is in the group."""
+        """Kill all processes in the group."""
         kill_group(self.path)
 
     def close(self) -> None:
-        """Kill what is left in the group, and remove it."""
+        """Kill the remaining processes in the group, and remove it."""
         remove_group(self.path)
         with _moving, suppress(OSError):
             _base(os.getpid()).rmdir()
 
 
 class Descendants:
-    """A program and all it started, where there are no control groups.
+    """A program and all processes it started, for machines without control groups.
 
-    Processes whose parents ended become children of this process, their subreaper; which program they come
-    from stands in their environment. Of a program that is killed with this process, what it started stays.
+    This process becomes their subreaper: orphaned processes become its children, and are assigned to a
+    program by a variable in their environment. If this process and the program are killed, the program's
+    children survive.
     """
 
     def __init__(self) -> None:
@@ -134,26 +136,26 @@ class Descendants:
 
     @staticmethod
     def prepare() -> None:
-        """End with the process that starts the program; the program runs it before it becomes itself."""
+        """Have the calling process killed when its parent ends; runs in the child before the program."""
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What a program needs in its environment."""
+        """Environment variables that mark the program's processes."""
         return {_MARK: self._mark}
 
     @staticmethod
     def inside() -> AbstractContextManager[None]:
-        """Do nothing: a program is followed when it has begun."""
+        """Do nothing: a program is followed after its start."""
         return nullcontext()
 
     def follow(self, pid: int) -> None:
-        """Take the program that all others come from."""
+        """Set the program, whose descendants these are."""
         self._program = pid
         _PROGRAMS.add(pid)
 
     def processes(self) -> list[int]:
-        """Return what runs of the program; it must not have been waited for."""
+        """Return the running processes of the program, which must not have been waited for."""
         roots = (self._program, *self._adopted())
         return [pid for root in roots for pid in descendants(root) if is_running(pid)]
 
@@ -164,18 +166,18 @@ class Descendants:
                 with suppress(ChildProcessError):
                     os.waitpid(pid, os.WNOHANG)
                 continue
-            # what has cleared its environment comes from the only program, where there is only one
+            # if only one program runs, it started the process even if the mark was removed
             with suppress(OSError):
                 if {self._program} == _PROGRAMS or mark in (PROC / str(pid) / "environ").read_bytes():
                     yield pid
 
     def kill(self) -> None:
-        """Kill all of it."""
+        """Kill all processes of the program."""
         send(self.processes(), signal.SIGKILL)
 
     def close(self) -> None:
-        """Kill what is left of it, and forget it."""
-        # what is adopted between two looks is in the second one
+        """Kill the remaining processes of the program, and stop following it."""
+        # the second call finds processes that were adopted during the first
         while self.processes() or self.processes():
             self.kill()
             time.sleep(NAP)
@@ -188,7 +190,7 @@ _PROGRAMS: set[int] = set()
 
 @cache
 def why_no_groups() -> str:
-    """Say why this machine does not let us make control groups that count; empty if it does."""
+    """Return the reason why this machine does not allow control groups with accounting, empty if it does."""
     try:
         group = Group()
         try:
@@ -202,25 +204,25 @@ def why_no_groups() -> str:
 
 
 def enclosure() -> Group | Descendants:
-    """Return what holds a program and all it starts: a control group, where there is one."""
+    """Return a container for a program and its processes: a control group, where that is possible."""
     return Descendants() if why_no_groups() else Group()
 
 
 def send(processes: Iterable[int], number: int) -> None:
-    """Send processes a signal; some may have ended."""
+    """Send a signal to processes; those that have ended are skipped."""
     for pid in processes:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
 
 
 def kill_group(path: Path) -> None:
-    """Kill all that is in a control group of version 2, and in those inside it."""
+    """Kill all processes in a control group of version 2 and its subgroups."""
     with suppress(OSError):
         (path / _KILL).write_text("1")
 
 
 def remove_group(path: Path) -> None:
-    """Kill what is left in a control group, and remove it; one of version 1 must be empty."""
+    """Kill the processes in a control group, and remove it; a group of version 1 must be empty."""
     if _populated(path):
         kill_group(path)
         ended = time.monotonic() + 10
@@ -232,7 +234,7 @@ def remove_group(path: Path) -> None:
 
 
 def remove_abandoned(root: Path) -> None:
-    """Remove groups of measurements that were killed; their names go on with the measurement's process."""
+    """Remove groups of measurements whose process, which is part of the group's name, has ended."""
     for group in root.glob("perfjudge-*"):
         if not (PROC / group.name.split("-")[1]).exists():
             remove_group(group)
@@ -240,18 +242,18 @@ def remove_abandoned(root: Path) -> None:
 
 @cache
 def _base(process: int) -> Path:
-    """Return the group that all groups of this process lie in."""
+    """Return the parent of all groups of this process; create it on the first call."""
     home = _home()
     remove_abandoned(home)
     base = home / f"perfjudge-{process}"
     base.mkdir()
     try:
-        # kernels before 5.14 lack it
+        # missing in kernels before 5.14
         (base / _KILL).stat()
     except OSError:
         base.rmdir()
         raise
-    # nobody closes the other end but the kernel, when this process has ended
+    # the other end stays open until the kernel closes it when this process ends
     reading, _ = os.pipe()
     subprocess.run(["sh", "-c", _GUARD, "sh", base], stdin=reading, check=True, start_new_session=True)
     os.close(reading)
@@ -259,7 +261,6 @@ def _base(process: int) -> Path:
 
 
 def _home() -> Path:
-    """Return the control group of this process."""
     for line in (PROC / "self" / "mounts").read_text().splitlines():
         _, path, kind, *_ = line.split()
         if kind == "cgroup2":
@@ -284,9 +285,9 @@ def _libc() -> Any:
 
 
 class Quota:
-    """A control group (version 1 or 2) whose processor time is bounded.
+    """A control group (version 1 or 2) with limited processor time.
 
-    OSError if this machine allows none.
+    OSError if this machine does not allow one.
     """
 
     def __init__(self) -> None:
@@ -302,13 +303,13 @@ class Quota:
             raise OSError(f"{self.path} has no cpu.max: the cpu controller is not enabled")
 
     def _weigh(self) -> None:
-        """Give the group the largest weight: the quota alone should slow a program, not its neighbours."""
+        """Give the group the largest weight, so that only the quota slows a program, not other groups."""
         name, largest = ("cpu.shares", "262144") if self._legacy else ("cpu.weight", "10000")
         if (self.path / name).exists():
             (self.path / name).write_text(largest)
 
     def limit(self, processors: float) -> None:
-        """Allow `processors` seconds of processor time a second."""
+        """Limit processor time to `processors` seconds per second."""
         quota = max(1000, round(processors * PERIOD_MICROSECONDS))
         if self._legacy:
             (self.path / "cpu.cfs_quota_us").write_text("-1")
@@ -319,13 +320,13 @@ class Quota:
 
     @property
     def apart(self) -> bool:
-        """Whether a program in this group can be in another that counts."""
+        """Whether a program can be in this group and at the same time in a group with accounting."""
         return self._legacy
 
     def add(self, pid: int) -> None:
-        """Move a program that runs into the group."""
+        """Move a running program into the group."""
         (self.path / "cgroup.procs").write_text(str(pid))
 
     def close(self) -> None:
-        """Remove the group, with what is left in it where it is of version 2."""
+        """Remove the group; in version 2, its processes are killed."""
         remove_group(self.path)

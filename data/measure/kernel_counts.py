@@ -1,7 +1,7 @@
-"""What the kernel counts about the whole machine: ``/proc/vmstat`` and the like, in plain names.
+"""The kernel's counts of the whole machine and of programs, from ``/proc/vmstat`` and similar files.
 
-Counts only grow; levels go up and down. A name begins with where the number comes from, so that one machine's
-``disk.reads`` is another's, whatever its disks are called.
+Counts only grow; levels rise and fall. Names begin with their source and do not depend on the machine:
+``disk.reads`` is the sum over all disks.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 TICK_MILLISECONDS = 1000 // TICKS_PER_SECOND
 #: Columns of a processor in /proc/stat.
 CPU_TIMES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
-#: What is waited for, as far as the kernel counts it.
+#: Resources with pressure stall information.
 PRESSURES = ("cpu", "memory", "io")
 _NAME_END = ")"
-#: Column of /proc/PID/stat after the name: when it started, in ticks since boot.
+#: Column of /proc/PID/stat after the name: time of the start, in ticks since boot.
 _STARTED = 19
 
 
 def lines(path: Path) -> list[str]:
-    """Return the lines of a file; none if it is gone, or not ours to read."""
+    """Return the lines of a file; none if it cannot be read."""
     try:
         return path.read_text().splitlines()
     except OSError:
@@ -35,24 +35,24 @@ def lines(path: Path) -> list[str]:
 
 
 def rows(path: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield of each line its first word, which may end in a colon, and the others."""
+    """Yield the first word of each line, without a colon at its end, and the list of the others."""
     for line in lines(path):
         name, *words = line.replace(":", " ", 1).split() or [""]
         yield name, words
 
 
 def pressure(path: Path) -> dict[str, float]:
-    """Return the microseconds that "some" and "full" of the tasks have waited so far."""
+    """Return the microseconds so far during which "some" and "full" (all) tasks waited."""
     return {kind: float(words[-1].partition("=")[2]) for kind, words in rows(path)}
 
 
 def process_stat(pid: int) -> list[str]:
-    """Return the words of ``/proc/PID/stat`` after the name, none if it is gone."""
+    """Return the words of ``/proc/PID/stat`` after the name; none if the process is gone."""
     return "".join(lines(PROC / str(pid) / "stat")).rpartition(_NAME_END)[2].split()
 
 
 def running_seconds(pid: int) -> float:
-    """Return for how many seconds a process has run; 0 if it is gone."""
+    """Return the seconds since a process started; 0 if it is gone."""
     words = process_stat(pid)
     if not words:
         return 0.0
@@ -60,36 +60,36 @@ def running_seconds(pid: int) -> float:
 
 
 def threads(pid: int) -> Iterator[Path]:
-    """Yield the folder of each thread of a process."""
+    """Yield the directory in ``/proc`` of each thread of a process."""
     with suppress(OSError):
         yield from (PROC / str(pid) / "task").iterdir()
 
 
 def children(pid: int) -> Iterator[int]:
-    """Yield the processes that `pid` started, or took over, and has not waited for."""
+    """Yield the child processes of `pid`, including adopted ones and zombies."""
     for thread in threads(pid):
         yield from map(int, " ".join(lines(thread / "children")).split())
 
 
 def descendants(pid: int) -> Iterator[int]:
-    """Yield `pid` and what it started that still is."""
+    """Yield `pid` and all its descendants."""
     yield pid
     for child in children(pid):
         yield from descendants(child)
 
 
 def is_running(pid: int) -> bool:
-    """Tell whether a process has not ended; one that ended stays until its parent has waited for it."""
+    """Return whether a process exists and is not a zombie."""
     return process_stat(pid)[:1] not in ([], ["Z"], ["X"])
 
 
 PAGE_MEBIBYTES = os.sysconf("SC_PAGE_SIZE") / 2**20
-#: Counts of /proc/PID/stat after the name: own and of children that have ended.
+#: Columns of counts in /proc/PID/stat after the name: of the process, and of children that have ended.
 _STAT = {"minor_faults": (7, 8), "major_faults": (9, 10), "user_ms": (11, 13), "system_ms": (12, 14)}
 _IO = ("rchar", "wchar", "syscr", "syscw", "read_bytes", "write_bytes")
 _RSS = 21
 KIB = 1024.0
-#: Names of `Program`, and what one is in units of the other, by those of `Tree`.
+#: Names and divisors of the counts of `Program`, by names of `ProcessTree`.
 NAMES = {
     "user_ms": ("user", 1.0),
     "system_ms": ("system", 1.0),
@@ -104,7 +104,7 @@ NAMES = {
     "wait_ns": ("wait", 1e6),
     "timeslices": ("slices", 1.0),
 }
-#: Levels by the file of /proc/PID that has them.
+#: Names of levels by file of /proc/PID.
 LEVEL_FIELDS = {
     "status": {"VmSize", "VmHWM", "RssAnon", "RssFile", "RssShmem", "VmData", "VmStk", "VmPTE", "Threads"},
     "smaps_rollup": {
@@ -112,7 +112,7 @@ LEVEL_FIELDS = {
     },
     "sched": {"se.avg.load_avg", "se.avg.runnable_avg", "se.avg.util_avg"},
 }
-#: Counts of a thread: our names by those of /proc/PID/task/TID/status and sched.
+#: Names of a thread's counts by those in /proc/PID/task/TID/status and sched.
 SWITCHES = {
     "voluntary_ctxt_switches": "voluntary_switches",
     "nonvoluntary_ctxt_switches": "involuntary_switches",
@@ -121,11 +121,11 @@ SCHED = {"se.sum_exec_runtime": "run", "se.nr_migrations": "migrations", "nr_swi
 
 
 class ProcessTree:
-    """A program, a child of ours, and what it started; ``resident_mebibytes`` is as of the last look."""
+    """Counts of a child program and its descendants; ``resident_mebibytes`` is set by `counts`."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        # a thread's own counts end with it: the last that was seen, so short-lived ones are missed
+        # a thread's counts are lost when it ends: keep the last ones seen; short-lived threads are missed
         self._waits: dict[str, tuple[float, ...]] = {}
         self.resident_mebibytes = 0.0
 
@@ -146,7 +146,7 @@ class ProcessTree:
             for thread in threads(pid):
                 for first, others in rows(thread / "schedstat"):
                     self._waits[thread.name] = tuple(map(float, (first, *others)))
-        # a program that has just ended has nothing left
+        # a program that has just ended has no memory
         self.resident_mebibytes = resident or self.resident_mebibytes
         for name in ("user_ms", "system_ms"):
             counts[name] *= TICK_MILLISECONDS
@@ -155,17 +155,17 @@ class ProcessTree:
         return counts
 
     def seconds(self) -> float:
-        """Return the processor time so far."""
+        """Return the processor time so far, in seconds."""
         counts = self.counts()
         return (counts["user_ms"] + counts["system_ms"]) / 1000
 
 
 class Program:
-    """A running program of ours with all it started, looked at more closely."""
+    """More detailed counts and levels of a child program and its descendants."""
 
     def __init__(self, pid: int) -> None:
         self._pid, self._tree = pid, ProcessTree(pid)
-        # a thread's own counts end with it: the last that was seen
+        # a thread's counts are lost when it ends: keep the last ones seen
         self._threads: dict[tuple[str, str], float] = {}
 
     def counts(self) -> dict[str, float]:
@@ -184,7 +184,7 @@ class Program:
         return found
 
     def levels(self) -> dict[str, float]:
-        """Return levels, summed over the processes; nothing once it has ended."""
+        """Return the levels, summed over the processes; empty once the program has ended."""
         total: defaultdict[str, float] = defaultdict(float)
         for pid in descendants(self._pid):
             for file, names in LEVEL_FIELDS.items():
@@ -197,7 +197,7 @@ class Program:
         return dict(total, resident=self._tree.resident_mebibytes) if total else {}
 
 
-#: Those of the nr_ lines of vmstat that only grow.
+#: The nr_ lines of vmstat that are counts; the others are levels.
 NR_COUNTS = frozenset(
     f"vmstat.{name}"
     for name in (
@@ -205,7 +205,7 @@ NR_COUNTS = frozenset(
         *("nr_vmscan_immediate_reclaim", "nr_foll_pin_acquired", "nr_foll_pin_released"),
     )
 )
-#: How names of levels begin; all else only grows.
+#: Prefixes of the names of levels; all others are counts.
 LEVEL_PREFIXES = (
     *("vmstat.nr_", "vmstat.workingset_nodes", "stat.procs_", "disk.in_flight"),
     *("meminfo.", "zone.", "slab.", "buddy."),
@@ -217,13 +217,13 @@ DISK = (
 )
 SECTORS_PER_KIB = 2
 NOT_DISKS = re.compile(r"loop|ram|zram|dm-|md|sr|fd")
-#: By what is counted of an interface, its column of /proc/net/dev.
+#: Columns of an interface's counts in /proc/net/dev.
 NET = {"rx_bytes": 0, "rx_packets": 1, "tx_bytes": 8, "tx_packets": 9}
-#: Of /proc/schedstat, which not every kernel has.
+#: Columns of /proc/schedstat, which not every kernel has; those without name are ignored.
 SCHEDULE = ("yields", "", "schedules", "idles", "wakeups", "local_wakeups", "run_ns", "wait_ns", "slices")
-#: Levels of /proc/meminfo that vmstat has not.
+#: Levels of /proc/meminfo that are not in vmstat.
 MEMINFO = ("MemAvailable", "Buffers", "Cached", "Committed_AS", "VmallocUsed", "Percpu", "DirectMap4k")
-#: Objects that the kernel makes for programs, files and connections.
+#: Kernel objects (slabs) for programs, files and connections.
 SLABS = (
     *("dentry", "filp", "vm_area_struct", "anon_vma", "anon_vma_chain", "task_struct", "pid", "mm_struct"),
     *("files_cache", "signal_cache", "ext4_inode_cache", "proc_inode_cache", "buffer_head", "maple_node"),
@@ -258,7 +258,7 @@ def _is_level(name: str) -> bool:
 
 
 def processor_counts(cpu: int) -> Numbers:
-    """Return counts and levels of programs, and times of all processors and of `cpu`."""
+    """Return counts and levels of processes, and processor times of the machine and of `cpu`."""
     found: Numbers = {}
     for name, values in rows(PROC / "stat"):
         if name in {"cpu", f"cpu{cpu}"}:
@@ -283,7 +283,7 @@ def interrupts(cpu: int) -> Numbers:
         processors = [first[0], *first[1]]
         for number, words in numbers:
             values = [int(word) for word in words[: len(processors)] if word.isdecimal()]
-            # a device keeps its name where its number changes from start to start
+            # name devices by their name, because their number changes between boots
             name = words[-1] if number.isdecimal() and len(words) > len(processors) else number
             counted[f"{place}.{name}"] += sum(values)
             if f"CPU{cpu}" in processors and len(values) == len(processors):
@@ -327,7 +327,7 @@ def _pressure() -> Numbers:
 
 
 def _schedule(cpu: int) -> Numbers:
-    """Return what the scheduler counts, where the kernel tells."""
+    """Return the scheduler's counts of a processor; empty if the kernel has none."""
     values = dict(rows(PROC / "schedstat")).get(f"cpu{cpu}", [])
     return {f"sched.{kind}": float(value) for kind, value in zip(SCHEDULE, values, strict=False) if kind}
 

@@ -1,4 +1,4 @@
-"""What this machine is: its settings, as they stand beside a measurement."""
+"""The settings of this machine, which are stored with a measurement."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from data.measure.kernel_counts import CPU_TIMES, PROC, TICKS_PER_SECOND, rows
 
 
 class Disturbance:
-    """Processor time of the whole machine, or of one processor, less the measurement's own."""
+    """Measures the processor time of other processes, on the whole machine or on one processor."""
 
     def __init__(self, processor: int | None = None) -> None:
         self._line = "cpu" if processor is None else f"cpu{processor}"
@@ -27,9 +27,9 @@ class Disturbance:
         self._ours = _own_seconds()
 
     def share(self, ours: float = 0.0) -> float:
-        """Return the share of these processors that others used since the start, from 0 to 1.
+        """Return the share of processor time that others used since the start, from 0 to 1.
 
-        `ours` are processor seconds of programs of the measurement that still run.
+        `ours` is the processor time in seconds of measured programs that still run.
         """
         elapsed = time.perf_counter() - self._begin
         foreign = (_busy_seconds(self._line) - self._busy) - (_own_seconds() + ours - self._ours)
@@ -37,7 +37,7 @@ class Disturbance:
 
 
 def _busy_seconds(line: str) -> float:
-    """Return what is not idle of a line of the statistics: the machine, or a processor, since it started."""
+    """Return the busy seconds since boot in a line of ``/proc/stat``, of the machine or of one processor."""
     words = next(words for name, words in rows(PROC / "stat") if name == line)
     times = dict(zip(CPU_TIMES, map(int, words), strict=False))
     return (sum(times.values()) - times["idle"] - times["iowait"]) / TICKS_PER_SECOND
@@ -52,10 +52,10 @@ AUTOGROUP = Path("/proc/self/autogroup")
 
 
 class Pinned:
-    """While the block runs, this process and what it starts run on one processor, at a priority.
+    """Context manager that pins this process and its children to a processor, with a niceness.
 
-    None leaves the processor, or the niceness, as it is. ``settings`` has the result: the processor, the
-    niceness, and why not, where we may not.
+    None leaves the processor or the niceness unchanged. ``settings`` has the resulting processor and
+    niceness, with the reason if one was refused.
     """
 
     def __init__(self, processor: int | None, nice: int | None) -> None:
@@ -84,27 +84,27 @@ class Pinned:
         affinity, nice, session = self._before
         os.sched_setaffinity(0, affinity)
         if self._nice is not None:
-            # who has become nicer may not be allowed to go back
+            # lowering the niceness again may not be allowed
             with suppress(OSError):
                 _prefer(nice, session)
 
 
 def _session() -> int | None:
-    """Return the niceness of our session where sessions are groups to the scheduler, otherwise None."""
-    # kernels without such groups lack the file; a process without a group reads nothing in it
+    """Return the niceness of this session if sessions are scheduling groups, else None."""
+    # the file is missing in kernels without such groups, and empty for a process without a group
     said = AUTOGROUP.read_text().split() if AUTOGROUP.exists() else []
     return int(said[-1]) if said else None
 
 
 def _prefer(nice: int, session: int | None) -> None:
     os.setpriority(os.PRIO_PROCESS, 0, nice)
-    # where sessions are groups, niceness counts inside them only
+    # if sessions are groups, a process's niceness only counts within its session
     if session is not None:
         AUTOGROUP.write_text(str(session))
 
 
 def settings() -> dict[str, str]:
-    """Describe this machine and the programs that measure on it."""
+    """Return a description of this machine and of the programs that measure on it."""
     return {
         "hostname": platform.node(),
         "processor": _field(Path("/proc/cpuinfo"), "model name"),
@@ -121,12 +121,12 @@ def settings() -> dict[str, str]:
 
 
 def name() -> str:
-    """Return a short name for this kind of machine, such as ``AMD EPYC x2``."""
+    """Return a short name of this kind of machine, such as ``AMD EPYC x2``."""
     return f"{_field(Path('/proc/cpuinfo'), 'model name')} x{os.cpu_count()}"
 
 
 def stress_ng() -> str:
-    """Return the version of stress-ng."""
+    """Return the version of stress-ng, or "not installed"."""
     try:
         done = execute(["stress-ng", "--version"], "stress-ng")
         done.require("stress-ng")
@@ -152,9 +152,9 @@ def _text(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Topology:
-    """What the processors share, as far as the kernel knows; a virtual machine need not say.
+    """The processors that share cores and caches, as far as the kernel knows; incomplete on virtual machines.
 
-    ``siblings`` lists the processors of each core, ``caches`` the processors that share each cache.
+    ``siblings`` lists the processors of each core; ``caches`` maps caches to the processors that share each.
     """
 
     siblings: tuple[str, ...]
@@ -164,19 +164,19 @@ class Topology:
 
     @property
     def threads_per_core(self) -> int:
-        """Processors of the first core."""
+        """Number of processors of the first core."""
         return len(_processors(self.siblings[0])) if self.siblings else 1
 
     @property
     def told(self) -> str:
-        """The same for people."""
+        """A description in one line for people."""
         caches = (f"{name} of {' and '.join(cpus)}" for name, cpus in self.caches.items())
         guest = ", as the virtual machine sees it" if self.virtual else ""
         return f"cores: {' and '.join(self.siblings)}; caches: {', '.join(caches)}{guest}"
 
 
 def topology() -> Topology:
-    """Tell which processors share a core and which caches."""
+    """Return which processors share cores and caches."""
     root = Path("/sys/devices/system/cpu")
     cpus = [root / f"cpu{number}" for number in sorted(os.sched_getaffinity(0))]
     siblings = dict.fromkeys(_text(cpu / "topology/thread_siblings_list") for cpu in cpus)
@@ -193,7 +193,7 @@ def topology() -> Topology:
 
 
 def _processors(text: str) -> list[int]:
-    """Read a list of processors such as ``0-1,4``."""
+    """Parse a list of processors such as ``0-1,4``."""
     found: list[int] = []
     for part in text.split(","):
         first, _, last = part.partition("-")

@@ -1,4 +1,4 @@
-"""Counting events of a program with ``perf stat``, interval by interval."""
+"""Count events of a program with ``perf stat``, per interval, and read its output."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from data.errors import InputError
 from data.measure.child import Child, execute
 from data.tables.documents import MAX_COUNT, UNCOUNTED
 
-#: The column of time.
+#: Name of the column of time.
 TIME = "t_seconds"
 _TIME = re.compile(r"\s*(?P<time>\d+\.\d+)(?P<separator>\D)")
-#: The count and the event of a line, after its time.
+#: Positions of the count and the event in a line, after its time.
 _COUNT, _EVENT = 0, 2
-#: What a column of time may be called.
+#: Accepted names of the column of time.
 TIMES = (TIME, "time", "seconds", "t", "time_s")
-#: What tables that are not perf's have where nothing was counted.
+#: Missing counts in tables of other programs than perf.
 _MISSING = ("", "nan", "na", "null", "none")
 EXPECTED = (
     "expected the output of perf stat -I 200 with -x, or -j, or a CSV whose header has t_seconds and events"
@@ -34,7 +34,7 @@ EXPECTED = (
 
 
 class CountedEvent(NamedTuple):
-    """What one event came to in one interval, as it is written."""
+    """The count of one event in one interval, as text from the file."""
 
     line: int
     time: str
@@ -48,18 +48,19 @@ def read(path: Path, reserved: Container[str] = (TIME,)) -> pd.DataFrame:
     Parameters
     ----------
     reserved : container of str
-        Names of columns beside which the counts will stand; no event may have one of them.
+        Names that no event may have, because they are other columns of the caller's table.
 
     Returns
     -------
     DataFrame
-        One row per interval: ``t_seconds``, its end, then a column per event with the count within it, by the
-        names in the file; missing where nothing was counted. task-clock is in ms, as perf has it.
+        One row per interval: its end ``t_seconds``, then a column per event with the count within the
+        interval,
+        by the names in the file; missing where nothing was counted. task-clock is in ms, as perf prints it.
 
     Raises
     ------
     InputError
-        If the file cannot be read or has no such form, an event has a reserved name, a count is negative,
+        If the file cannot be read or has another format, an event has a reserved name, a count is negative,
         infinite or beyond `MAX_COUNT`, or there is no interval.
     """
     try:
@@ -70,7 +71,7 @@ def read(path: Path, reserved: Container[str] = (TIME,)) -> pd.DataFrame:
 
 
 def parsed(text: str, source: Path | str, reserved: Container[str] = (TIME,)) -> pd.DataFrame:
-    """Return what `read` does, of the text of a file; raises as it."""
+    """Parse the text of a file; parameters, result and errors as of `read`."""
     lines = [
         (number, line)
         for number, line in enumerate(text.splitlines(), 1)
@@ -88,7 +89,6 @@ def parsed(text: str, source: Path | str, reserved: Container[str] = (TIME,)) ->
 
 
 def _add(rows: dict[float, dict[str, float]], told: CountedEvent, reserved: Container[str]) -> None:
-    """Add what an event came to to its interval."""
     number, time, event, count = told
     if event in reserved:
         problem = f'counts an event called "{event}", which is the name of a column of samples'
@@ -131,7 +131,7 @@ def _of_json(lines: Iterable[tuple[int, str]]) -> Iterator[CountedEvent]:
 
 
 def _named(lines: list[tuple[int, str]]) -> Iterator[CountedEvent]:
-    """Yield the cells of a table: a header with a column of time and one per event."""
+    """Yield the cells of a table whose header has a column of time and one per event."""
     head = lines[0][1]
     separator = max(",;\t", key=head.count)
     columns, *rows = [
@@ -160,14 +160,14 @@ def _number(line: int, told: str, name: str) -> float:
 
 
 _MODIFIER = re.compile(r":[a-zA-Z]+$")
-#: Seconds that perf may take to end: with many events it takes some.
+#: Seconds to wait until perf ends, which takes some time with many events.
 PATIENCE = 60.0
-#: Numbers without any country's separators.
+#: Environment for numbers without locale-specific separators.
 PLAIN = {"LC_ALL": "C"}
 
 
 def uncountable(events: Sequence[str]) -> dict[str, str]:
-    """Return by event why perf cannot count it here; nothing for the others. InputError without perf."""
+    """Return the events that perf cannot count on this machine, with the reasons; InputError without perf."""
     return {event: why for event in events if (why := _why_not(event))}
 
 
@@ -179,7 +179,7 @@ def _why_not(event: str) -> str:
 
 
 class Counting:
-    """``perf stat -I`` attached to a stopped program, with what it starts; counts from `enable` to `stop`."""
+    """``perf stat -I`` attached to stopped programs and their children; counts from `enable` to `stop`."""
 
     def __init__(self, pids: Sequence[int], events: Sequence[str], interval: float, output: Path) -> None:
         self.output = output
@@ -195,11 +195,11 @@ class Counting:
         os.close(acknowledge)
 
     def enable(self) -> None:
-        """Begin to count; InputError if perf ended instead."""
+        """Start counting; InputError if perf has ended."""
         self._ask(b"enable\n")
 
     def ready(self) -> None:
-        """Wait until perf can begin to count; InputError if it ended instead."""
+        """Wait until perf is ready to count; InputError if it has ended."""
         self._ask(b"ping\n")
 
     def _ask(self, command: bytes) -> None:
@@ -210,12 +210,12 @@ class Counting:
             raise InputError(f"perf did not begin to count ({self._perf.last_line})")
 
     def stop(self) -> pd.DataFrame:
-        """End counting; return the counts as `data.measure.perf_stat.read` does, without perf's modifiers."""
+        """Stop counting; return the counts as `read` does, with perf's modifiers removed from the names."""
         self.close()
         return read(self.output).rename(columns=lambda name: _MODIFIER.sub("", name))
 
     def close(self) -> None:
-        """End perf, once."""
+        """End perf; later calls do nothing."""
         if self._perf.code is None:
             self._perf.send(signal.SIGINT)
             self._perf.wait(PATIENCE)

@@ -1,4 +1,4 @@
-"""A measurement from its plan to its end: what the journal lacks is made, and made again when disturbed."""
+"""Carry out the plan of a measurement: resume from its journal, and repeat disturbed runs."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ Kind = TypeVar("Kind", bound=Section)
 
 
 class Suite(Section):
-    """A measurement: its ``name``, and the ``seed`` of its order and of all that is drawn.
+    """Parameters of a measurement: its ``name``, and the random ``seed`` of its order and drawn values.
 
-    A run may take ``timeout`` seconds; without it, what `data.measure.child.TimeLimits` says.
+    ``timeout`` is the time limit of a run in seconds; by default that of `data.measure.child.TimeLimits`.
     """
 
-    #: What of the machine must be the same all the time: its settings by what journals call them.
+    #: Settings of the machine that must not change during a measurement, by their names in journals.
     SAME: ClassVar[Mapping[str, str]] = {}
 
     kind: str
@@ -43,15 +43,15 @@ class Suite(Section):
 
     @property
     def patience(self) -> tuple[float, float]:
-        """The share of the machine that others may use, and how many times something is measured at most."""
+        """The maximum share of the machine that others may use, and the maximum number of attempts."""
         return 1.0, 1
 
 
 class CountedSuite(Suite):
-    """A measurement that counts: every ``interval`` seconds, and of perf the ``events``.
+    """Parameters of a measurement with counters, read every ``interval`` seconds, and perf's ``events``.
 
-    When others use more than the share ``foreign`` of the machine, something is measured again, ``attempts``
-    times at most; the least disturbed stays.
+    A run is repeated, up to ``attempts`` times in total, if others use more than the share ``foreign`` of the
+    machine; the least disturbed attempt is kept.
     """
 
     SAME: ClassVar[Mapping[str, str]] = {"machine": "processor", "kernel": "kernel"}
@@ -63,12 +63,12 @@ class CountedSuite(Suite):
 
     @property
     def patience(self) -> tuple[float, float]:
-        """What ``foreign`` and ``attempts`` say."""
+        """``foreign`` and ``attempts``."""
         return self.foreign, self.attempts
 
 
 def typed(kind: type[Kind], content: Any, path: Path) -> Kind:
-    """Validate what a suite says; InputError naming file, key and value."""
+    """Validate the content of a suite; an InputError names file, key and value."""
     try:
         return kind.model_validate(content)
     except ValidationError as exc:
@@ -76,7 +76,7 @@ def typed(kind: type[Kind], content: Any, path: Path) -> Kind:
 
 
 def unique(names: Sequence[str], what: str, path: Path) -> None:
-    """Raise an InputError if a name stands twice."""
+    """Raise an InputError if a name is repeated."""
     for name in names:
         if names.count(name) > 1:
             raise InputError("stands twice", file=path, place=f'{what} "{name}"')
@@ -86,13 +86,13 @@ WORKLOADS = Path(__file__).with_name("workloads.py")
 
 
 class Keyed(Protocol):
-    """A dataclass of what was measured."""
+    """A dataclass that is an entry of a journal."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
     def key(self) -> Hashable:
-        """What tells one entry from another."""
+        """The key that identifies an entry."""
 
 
 Entry = TypeVar("Entry", bound=Keyed)
@@ -100,7 +100,7 @@ Entry = TypeVar("Entry", bound=Keyed)
 
 @dataclass(frozen=True)
 class TimedOutRun:
-    """A run that was ended after ``limit`` seconds: its key as JSON, and why it has no entry."""
+    """A run that was ended after ``limit`` seconds and has no entry: its key as JSON, and the reason."""
 
     run: str
     problem: str
@@ -109,9 +109,9 @@ class TimedOutRun:
 
 @dataclass
 class Journal(Generic[Entry]):
-    """The file that ``entries`` live in, and ``notes``: dataclasses of what else is to be known again.
+    """A file of ``entries``, one per measured run, and ``notes``, dataclasses with other information.
 
-    Runs that were ended because they took too long are in ``invalid``.
+    Runs that exceeded their time limit are in ``invalid``.
     """
 
     path: Path
@@ -128,25 +128,23 @@ class Journal(Generic[Entry]):
         note: type | None = None,
         able: Mapping[str, Sequence[str]] | None = None,
     ) -> Self:
-        """Read the journal at `path`, or begin one for the measurement that `begun` describes.
+        """Read the journal at `path`, or create it for the measurement that `begun` describes.
 
         Parameters
         ----------
         begun : mapping
-            The suite, and settings of the machine that must be the same all the time.
+            The suite, and the settings of the machine that must not change.
         entry, note : type
-            The types of lines: a note if they have just its keys.
+            The types of records; a record is a note if it has exactly the keys of `note`.
         able : mapping, optional
-            By name the parts of the suite that this machine and this user can do: they must be the
-            same, too, or
-            entries would differ by who measured them.
+            The parts of the suite, by name, that this machine and this user can measure; they must not change
+            either, so that all entries have the same parts.
 
         Raises
         ------
         InputError
-            If the file belongs to another suite or machine, was begun with other abilities, or has a
-            line that is
-            no record.
+            If the file belongs to another suite or machine, was begun with other abilities, or has an invalid
+            line.
         """
         if not path.exists():
             write_text(path, json.dumps({"suite": begun} | ({} if able is None else {"able": able})) + "\n")
@@ -169,22 +167,22 @@ class Journal(Generic[Entry]):
         return journal
 
     def add(self, *entries: Entry) -> None:
-        """Keep `entries`."""
+        """Add `entries` and write them to the file."""
         self.entries += entries
         self._append(entries)
 
     def note(self, note: Any) -> None:
-        """Keep what is no entry."""
+        """Add a note and write it to the file."""
         self.notes.append(note)
         self._append([note])
 
     def add_invalid(self, run: TimedOutRun) -> None:
-        """Keep that a run has no entry."""
+        """Add a run that exceeded its time limit, and write it to the file."""
         self.invalid.append(run)
         self._append([run])
 
     def invalid_runs(self) -> list[dict[str, Any]]:
-        """Return the runs that have no entry, as they are written."""
+        """Return the invalid runs that have not been measured since, as records of the file."""
         measured = {json.dumps(entry.key) for entry in self.entries}
         return [asdict(one) for one in self.invalid if one.run not in measured]
 
@@ -195,7 +193,7 @@ class Journal(Generic[Entry]):
 
 def _records(path: Path) -> list[dict[str, Any]]:
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    # A line that was being written when the power went has no end.
+    # a line that was interrupted, for example by a power cut, has no line end
     whole = [line for line in lines if line.endswith("\n")]
     if len(whole) < len(lines):
         write_text(path, "".join(whole))
@@ -223,7 +221,7 @@ def _record(line: str, path: Path, number: int) -> dict[str, Any]:
 
 
 class Screen:
-    """Standard error as a person sees it."""
+    """Notes and a progress bar on standard error."""
 
     def __init__(self) -> None:
         self._console = Console(stderr=True)
@@ -248,24 +246,24 @@ class Screen:
         self._console.print(visible(note), markup=False, highlight=False, soft_wrap=True)
 
     def advance(self, done: int, of: int, what: str) -> None:
-        """Show that `done` of `of` are measured, and what is being measured."""
+        """Show that `done` of `of` runs are measured, and the current run `what`."""
         self._bar.update(self._line, completed=done, total=of, description=visible(what))
 
 
-#: Seconds to wait when others use the machine.
+#: Seconds to wait before a disturbed run is repeated.
 PATIENCE = 2.0
 
 
 class Planned(Protocol):
-    """One thing to measure: its key in the journal, and what a person reads meanwhile."""
+    """A planned run: its key in the journal, and its description on the screen."""
 
     @property
     def key(self) -> Hashable:
-        """What its entry will be known by."""
+        """The key of its journal entry."""
 
     @property
     def told(self) -> str:
-        """What is being measured."""
+        """The description of the run for people."""
 
 
 Plan = TypeVar("Plan", bound=Planned)
@@ -275,11 +273,11 @@ One = TypeVar("One")
 
 @dataclass
 class Session(Generic[Entry]):
-    """A measurement that Ctrl-C ends in good order: what was measured is kept, and ``finished`` is False.
+    """A measurement that can be interrupted with Ctrl-C: entries are kept, and ``finished`` becomes False.
 
-    What is measured while others use more than the share ``foreign`` of the machine is made again,
-    ``attempts`` times at most; the least disturbed stays. ``unit`` is what entries of the journal are called.
-    A run that takes longer than its ``limits`` is invalid: it is kept as that, and the measurement goes on.
+    Runs are repeated, up to ``attempts`` times in total, if others use more than the share ``foreign`` of the
+    machine; the least disturbed attempt is kept. ``unit`` is the plural of an entry's name in messages. A run
+    that exceeds its time limit in ``limits`` is recorded as invalid, and the measurement goes on.
     """
 
     journal: Journal[Entry]
@@ -312,16 +310,16 @@ class Session(Generic[Entry]):
         note: type | None = None,
         able: Mapping[str, Sequence[str]] | None = None,
     ) -> Self:
-        """Begin to measure a suite into `directory`, or go on; for the rest and for errors see `Journal`."""
+        """Begin or resume the measurement of a suite in `directory`; errors as of `Journal.open`."""
         described = machine.settings()
         same = {name: described[setting] for name, setting in suite.SAME.items()}
-        # whoever lets runs take longer goes on with the same measurement
+        # a measurement may be resumed with another time limit
         begun = suite.model_dump(mode="json", exclude={"timeout"}) | same
         journal = Journal.open(directory / "journal.jsonl", begun, entry, note, able)
         return cls(journal, screen, unit, *suite.patience, limits=TimeLimits(suite.timeout))
 
     def end(self, suite: Suite, tables: Tables, **settings: Any) -> bool:
-        """Write what was measured, and how into ``settings.json``; tell whether it is everything."""
+        """Write the tables and ``settings.json``; return whether the measurement is complete."""
         directory = self.journal.path.parent
         tables.write(directory)
         about = {"machine": machine.settings(), "suite": suite.model_dump(mode="json")}
@@ -330,7 +328,7 @@ class Session(Generic[Entry]):
         return self.finished
 
     def waiting(self, everything: Sequence[Plan]) -> list[Plan]:
-        """Return what of it is not yet in the journal; invalid runs wait for a suite with a longer limit."""
+        """Return the runs that have no entry; invalid runs are repeated only with a higher limit."""
         kept, limit = {entry.key for entry in self.journal.entries}, self.limits.timeout or TimeLimits.LEAST
         given_up = {one.run for one in self.journal.invalid if one.limit >= limit}
         return [one for one in everything if one.key not in kept and _written(one.key) not in given_up]
@@ -341,10 +339,10 @@ class Session(Generic[Entry]):
         make: Callable[[Sequence[Plan]], tuple[Sequence[Entry], float]],
         batch: int = 1,
     ) -> None:
-        """Measure what the journal lacks, keeping each batch at once.
+        """Measure the runs that have no entry, and write each batch to the journal at once.
 
-        `make` measures a batch and returns its entries and the share of the machine that others used;
-        batches are made, and made again, as a whole.
+        `make` measures a batch; it returns the entries and the share of the machine that others used. Batches
+        are repeated as a whole.
         """
         waiting, whole = self.waiting(everything), len(everything)
         for at in range(0, len(waiting), batch):
@@ -370,7 +368,7 @@ def _written(key: Hashable) -> str:
 
 
 def shuffled(blocks: Iterable[Iterable[One]], shuffle: random.Random) -> list[One]:
-    """Return what the blocks hold, one block after the other, each in random order."""
+    """Return the elements of all blocks, block by block, each block in random order."""
     found: list[One] = []
     for block in map(list, blocks):
         shuffle.shuffle(block)
@@ -381,12 +379,10 @@ def shuffled(blocks: Iterable[Iterable[One]], shuffle: random.Random) -> list[On
 def quietest(
     make: Callable[[], tuple[Made, float]], foreign: float, attempts: float, progress: Callable[[str], None]
 ) -> tuple[Made, float]:
-    """Make something, and again while others use more than the share `foreign`.
+    """Call `make`, again while others use more than the share `foreign`; return the least disturbed result.
 
-    Return the least disturbed.
-
-    `make` returns what it made and the share of the machine that others used; `progress` is called with the
-    reason for waiting.
+    `make` returns a result and the share of the machine that others used. `progress` is called with the
+    reason for waiting. There are at most `attempts` calls of `make`.
     """
     made, least = make()
     for attempt in count(1):

@@ -1,8 +1,8 @@
-"""Programs of our own whose work is counted in exact units: ``python workloads.py NAME WORK``.
+"""Workloads whose work is counted in exact units, as a program: ``python workloads.py NAME WORK``.
 
-Twice the units is twice the work, so extra work of x % slows the program down by exactly x % of its own time,
-as the NADDS parameter of seed 003, section 6.2, does for STREAM. Imports are where they are used, because
-starting up counts as real time.
+Time is proportional to the units, so that x % additional work slows the program down by exactly x % of its
+own time, like the parameter NADDS of seed 003, section 6.2, for STREAM. Imports are inside functions to keep
+the startup short, which counts as real time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Units = Callable[[int], object]
 
 
 def repeat(unit: Unit) -> Units:
-    """Return what does a number of units, one after the other."""
+    """Return a function that calls `unit` a number of times."""
 
     def run(count: int) -> None:
         for _ in range(count):
@@ -27,7 +27,7 @@ def repeat(unit: Unit) -> Units:
 
 
 def sort() -> Units:
-    """Sort 800 numbers."""
+    """Return a workload that sorts 800 numbers per unit."""
     import random
 
     numbers = random.Random(1).sample(range(10**6), 800)
@@ -35,7 +35,7 @@ def sort() -> Units:
 
 
 def hashing() -> Units:
-    """SHA-256 of 64 KiB."""
+    """Return a workload that computes SHA-256 of 64 KiB per unit."""
     import hashlib
 
     block = bytes(65536)
@@ -43,12 +43,12 @@ def hashing() -> Units:
 
 
 def text() -> bytes:
-    """Return 8 KiB to compress."""
+    """Return 8 KiB of text to compress."""
     return b"".join(b"%d squared is %d;" % (i, i * i) for i in range(500))[:8192]
 
 
 def compression() -> Units:
-    """Deflate 8 KiB of text."""
+    """Return a workload that deflates 8 KiB of text per unit."""
     import zlib
 
     plain = text()
@@ -56,7 +56,7 @@ def compression() -> Units:
 
 
 def json_text() -> Units:
-    """Write and read a nested JSON document of about 4 KiB."""
+    """Return a workload that writes and reads a nested JSON document of about 4 KiB per unit."""
     import json
 
     document = [{"id": i, "name": f"row {i}", "values": [i, i / 7, None, True]} for i in range(50)]
@@ -64,8 +64,8 @@ def json_text() -> Units:
 
 
 def matrix() -> Units:
-    """Multiply two 80 x 80 matrices of doubles."""
-    # Python is started without site-packages, which only this workload needs.
+    """Return a workload that multiplies two 80 x 80 matrices of doubles per unit."""
+    # Python was started without site-packages; only this workload needs them
     import site
 
     site.main()
@@ -76,7 +76,7 @@ def matrix() -> Units:
 
 
 def memory_copy(size: int = 2 << 20) -> Units:
-    """Copy `size` bytes from one buffer to another."""
+    """Return a workload that copies `size` bytes from one buffer to another per unit."""
     source, target = memoryview(bytes(size)), memoryview(bytearray(size))
 
     def copy() -> None:
@@ -86,7 +86,7 @@ def memory_copy(size: int = 2 << 20) -> Units:
 
 
 def sqlite() -> Units:
-    """Update and read ten rows of an in-memory table in one transaction."""
+    """Return a workload that updates and reads ten rows of an in-memory table in one transaction per unit."""
     import sqlite3
 
     connection = sqlite3.connect(":memory:", isolation_level=None)
@@ -104,7 +104,7 @@ def sqlite() -> Units:
 
 
 def regex() -> Units:
-    """Find all dates in 4 KiB of log text."""
+    """Return a workload that finds all dates in 4 KiB of log text per unit."""
     import re
 
     text = "".join(f"2018-05-{i % 28 + 1:02d} host{i} took {i * 7} ms\n" for i in range(130))
@@ -113,7 +113,7 @@ def regex() -> Units:
 
 
 def file_io() -> Units:
-    """Write 64 KiB to a file at its start and read them back."""
+    """Return a workload that writes 64 KiB at the start of a file and reads them back per unit."""
     import tempfile
 
     block = bytes(65536)
@@ -130,7 +130,7 @@ def file_io() -> Units:
 
 
 def hand_over() -> Units:
-    """Hand a token from one thread to another and back, twice."""
+    """Return a workload that hands a token from one thread to another and back, twice per unit."""
     import threading
 
     def run(count: int) -> None:
@@ -152,7 +152,7 @@ def hand_over() -> Units:
 
 
 def dictionary() -> Units:
-    """Count 1,000 words in a hash table."""
+    """Return a workload that counts 1,000 words in a hash table per unit."""
     words = [f"word{i * i % 211}" for i in range(1000)]
 
     def count() -> None:
@@ -164,7 +164,7 @@ def dictionary() -> Units:
 
 
 def recursion() -> Units:
-    """Compute the 13th Fibonacci number by naive recursion."""
+    """Return a workload that computes the 13th Fibonacci number by naive recursion per unit."""
 
     def fibonacci(n: int) -> int:
         return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)  # noqa: PLR2004
@@ -189,7 +189,7 @@ WORKLOADS: dict[str, Callable[[], Units]] = {
 
 
 def compete(cpu: int, share: float) -> None:
-    """Keep processor `cpu` busy for `share` of every few milliseconds, until killed or orphaned."""
+    """Keep processor `cpu` busy for `share` of every 4 ms, until killed or orphaned."""
     import ctypes
     import signal
 
@@ -205,7 +205,7 @@ def compete(cpu: int, share: float) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Do some units of a workload, or compete."""
+    """Run some units of a workload, or compete for a processor."""
     if arguments[0] == "compete":
         compete(int(arguments[1]), float(arguments[2]))
     WORKLOADS[arguments[0]]()(int(arguments[1]))

@@ -1,1 +1,1 @@
-"""Tables: files, documents, and what must hold in them, whatever the family."""
+"""Tables, documents and files of all model families: reading, validation and writing."""

@@ -1,4 +1,4 @@
-"""NumPy archives from outside: every array of the kind and shape that is expected, before anyone uses it."""
+"""Read NumPy archives from outside, and check the kind and shape of every array."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 
-#: An archive that would unpack to more is not unpacked.
+#: Maximum unpacked size of an archive.
 MAX_BYTES = 2**30
 _WORDS = {"f": "numbers", "i": "whole numbers", "b": "truth values", "U": "text"}
-#: What NumPy and zipfile raise at bytes that they did not write.
+#: Exceptions of NumPy and zipfile for invalid files.
 _UNREADABLE = (
     *(OSError, EOFError, ValueError, TypeError, RuntimeError, MemoryError, OverflowError),
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
@@ -28,9 +28,8 @@ _UNREADABLE = (
 class ArraySpec(NamedTuple):
     """The expected kind and shape of an array.
 
-    ``kind`` is "f" for numbers, "i" for whole ones, "b" for truth values, "U" for text. A name in ``shape``
-    stands for a size that is 1 or more, and the same wherever the name stands. ``finite``: whether numbers
-    must be.
+    ``kind`` is "f" for floats, "i" for integers, "b" for truth values, "U" for text. A name in ``shape`` is a
+    size of at least 1, equal wherever the name is used. ``finite`` is whether floats must be finite.
     """
 
     kind: str
@@ -43,8 +42,8 @@ def read(
 ) -> dict[str, NDArray[Any]]:
     """Read the arrays of `specs` from a NumPy archive, without pickle; those in `optional` may be absent.
 
-    InputError if the file is missing, is no such archive, would unpack to more than `MAX_BYTES`, lacks an
-    array, or an array is not as its spec says.
+    InputError if the file is missing, is not a NumPy archive, would unpack to more than `MAX_BYTES`, or if an
+    array is missing or differs from its spec.
     """
     try:
         with zipfile.ZipFile(path) as packed:
@@ -70,8 +69,8 @@ def read(
 
 
 def _wrong(array: NDArray[Any], spec: ArraySpec, sizes: dict[str, int]) -> str:
-    """Say what is wrong with an array; empty if nothing is. Learns the sizes that have names."""
-    # a member that is no array comes as bytes
+    """Return the difference of an array from its spec, empty if none; add the named sizes to `sizes`."""
+    # members that are not arrays are read as bytes
     shape, dtype = np.shape(array), np.asarray(array).dtype
     if len(shape) == len(spec.shape):
         for length, name in zip(shape, spec.shape, strict=True):

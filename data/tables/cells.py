@@ -1,4 +1,4 @@
-"""Tables that people type, as CSV: cells of text, and how they become numbers."""
+"""Read and write CSV that people edit: cells of text, and their conversion to numbers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from data.errors import InputError
 
 
 def cells(path: Path, columns: Sequence[str] = (), **options: Any) -> pd.DataFrame:
-    """Read a CSV file as text, with the `columns` that it must have; an empty cell is empty text.
+    """Read a CSV file with the required `columns` as text; an empty cell is empty text.
 
-    `options` are those of `pandas.read_csv`. InputError if the file is missing, is no CSV, or lacks a column.
+    `options` are those of `pandas.read_csv`. InputError if the file is missing, is not CSV, or has not all
+    required columns.
     """
     try:
         table = pd.read_csv(path, **{"dtype": "str", "keep_default_na": False, **options})
@@ -36,21 +37,21 @@ def cells(path: Path, columns: Sequence[str] = (), **options: Any) -> pd.DataFra
     return table
 
 
-#: What a spreadsheet computes, but for plain numbers; and such text after the quote that keeps it text.
+#: Text that a spreadsheet takes for a formula, except plain numbers; and such text after quotes.
 _FORMULA = re.compile(r"(?![-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?\Z)[=+\-@\t\r\n]")
 _QUOTED = re.compile(r"'+[=+\-@\t\r\n]")
-#: Characters of a cell that errors show.
+#: Number of characters of a cell in errors.
 _SHOWN = 40
 
 
 def written_csv(table: pd.DataFrame) -> str:
-    """Return a table as CSV whose text no spreadsheet takes for a formula: a quote stands before it.
+    """Return a table as CSV; text that a spreadsheet would take for a formula gets a leading quote.
 
-    `without_quotes` reads the cells back. Plain numbers such as -1.5 stay numbers.
+    `without_quotes` removes these quotes. Plain numbers such as -1.5 have none.
     """
     text = table.select_dtypes(["str", "object"]).columns
     quoted = table.assign(**{name: table[name].map(_quoted) for name in text})
-    # a carriage return is put in quotation marks only where it may end a line
+    # pandas quotes carriage returns only if they are part of the line terminator
     returns = any("\r" in cell for name in text for cell in table[name] if isinstance(cell, str))
     return str(quoted.to_csv(index=False, lineterminator="\r\n" if returns else "\n"))
 
@@ -66,12 +67,12 @@ def _quoted(cell: Any) -> Any:
 
 
 def infinite(numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Mark what is no number, or not finite."""
+    """Mark numbers that are NaN or infinite."""
     return ~np.isfinite(numbers)
 
 
 def fractional(numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Mark what is no number, or not whole."""
+    """Mark numbers that are NaN or not whole."""
     return ~(numbers % 1 == 0)
 
 
@@ -89,18 +90,18 @@ def numbers(
     Parameters
     ----------
     expected : str
-        The description of a right cell.
+        Description of a valid cell, for the error.
     wrong : callable
-        Marks wrong numbers; NaN is what is no number at all.
+        Marks invalid numbers; cells that are not numbers are NaN.
     gaps : bool
-        Whether an empty cell may stand for a missing number.
+        Whether an empty cell may represent a missing number.
     first : int
-        The line of the first row.
+        Line of the first row.
 
     Raises
     ------
     InputError
-        At the first wrong cell, with its line.
+        At the first invalid cell, with its line.
     """
     text = column.str.strip() if column.dtype == "str" else column
     found = pd.to_numeric(text, errors="coerce").astype("float64")
@@ -112,7 +113,7 @@ def numbers(
 def refuse(
     wrong: NDArray[np.bool_] | pd.Series, told: Callable[[int], str], path: Path, first: int = 2
 ) -> None:
-    """Raise an InputError at the line of the first row that is `wrong`, if any; row 0 is at line `first`."""
+    """Raise an InputError at the line of the first row that is `wrong`, if any; row 0 is line `first`."""
     rows = np.flatnonzero(wrong)
     if len(rows):
         raise InputError(told(int(rows[0])), file=path, line=int(rows[0]) + first)

@@ -1,4 +1,4 @@
-"""JSON and YAML from outside: typed sections, unique keys, moments, and files of earlier stages."""
+"""Validate JSON and YAML: typed sections, unique keys, times, and files of earlier stages."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from data.errors import InputError
 from data.tables.problems import unknown
 
-#: Cells of perf in place of a count.
+#: Text of perf in place of a missing count.
 UNCOUNTED = ("<not counted>", "<not supported>")
-#: The kernel's counters have 64 bits: no count is larger.
+#: Exclusive maximum of the kernel's counters, which have 64 bits.
 MAX_COUNT = 2.0**64
 
 _PLACES = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"[ \t\n\r]*:?|[][{},]', re.DOTALL)
-#: Lists of numbers: without them there is less to decode, and equal keys are still equal.
+#: Lists of numbers, which are removed before keys are compared, to decode less.
 _NUMBERS = re.compile(rb"\[[0-9eE+\-., \t\n\r]*+\]")
-#: How a colon is escaped, but for its last letter.
+#: The escape of a colon without its last digit.
 _ESCAPED_COLON = b"\\u003"
-#: Bytes of JSON that become objects at once.
+#: Size in bytes up to which JSON is decoded as a whole.
 _AT_ONCE = 1 << 20
-#: Characters of a key that a message quotes.
+#: Maximum number of characters of a key in a message.
 _QUOTED_TEXT = 60
 _MERGE = "tag:yaml.org,2002:merge"
 
 
 def require_unique_keys(document: bytes) -> None:
-    """Refuse valid JSON in UTF-8 with an object that has a key twice, however the key is escaped.
+    """Raise an InputError if an object in valid JSON (UTF-8) has a key twice, even if escaped differently.
 
-    InputError names the key, the object's place and the line.
+    The error names the key, the place of the object and the line.
     """
-    # decoding keeps one of equal keys: then fewer colons are written than were read
+    # decoding drops repeated keys, so that fewer colons are left
     try:
         left = _colons(_NUMBERS.sub(b"0", document))
     except (ValueError, RecursionError):
@@ -48,7 +48,7 @@ def require_unique_keys(document: bytes) -> None:
 
 
 def _colons(document: bytes | msgspec.Raw) -> int:
-    """Count the colons that are left of JSON when it is decoded and encoded, in pieces to save memory."""
+    """Return the number of colons after JSON is decoded and encoded; in chunks, to save memory."""
     raw = bytes(document)
     if len(raw) <= _AT_ONCE:
         return msgspec.json.encode(msgspec.json.decode(raw)).count(b":")
@@ -59,7 +59,7 @@ def _colons(document: bytes | msgspec.Raw) -> int:
 
 
 def _refuse_repeated(document: bytes) -> None:
-    # of every open object its keys and the last of them, of every open list None and an index
+    # for each open object its keys and the last of them, for each open list None and the index
     opened: list[tuple[set[str] | None, list[Any]]] = []
     for match in _PLACES.finditer(document):
         token = match[0]
@@ -94,10 +94,9 @@ def _twice(key: object) -> str:
 
 
 class _UniqueKeys:
-    """Refuses mappings in which a key appears twice; keys that are merged (``<<``) are not compared."""
+    """Rejects mappings with a repeated key; merged keys (``<<``) are not compared."""
 
     def compose_mapping_node(self: Any, anchor: Any) -> Any:
-        """Compose a mapping, and compare its keys."""
         node = super().compose_mapping_node(anchor)  # type: ignore[misc]
         keys = set()
         for key, _ in node.value:
@@ -111,15 +110,15 @@ class _UniqueKeys:
 
 
 class SafeLoader(_UniqueKeys, yaml.SafeLoader):
-    """`yaml.SafeLoader`, for mappings whose keys are unique."""
+    """`yaml.SafeLoader` that rejects mappings with a repeated key."""
 
 
 class TextLoader(_UniqueKeys, yaml.BaseLoader):
-    """`yaml.BaseLoader`, for mappings whose keys are unique: all values are text."""
+    """`yaml.BaseLoader`, which loads all values as text, but rejects mappings with a repeated key."""
 
 
 def written(path: Path, stage: str) -> dict[str, Any]:
-    """Read JSON that `stage` wrote to `path`; InputError if the file is missing or is no JSON."""
+    """Read JSON that `stage` wrote to `path`; InputError if the file is missing or is not JSON."""
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except OSError as exc:
@@ -133,22 +132,22 @@ def _whole(given: Any) -> Any:
     return int(given) if isinstance(given, float) and given.is_integer() else given
 
 
-#: Takes 4.0 for 4, as JSON Schema does.
+#: Accepts 4.0 as 4, as JSON Schema does.
 AS_WHOLE = BeforeValidator(_whole)
 _UNKNOWN = "unknown_key"
-#: The most letters of a key or a value that a message repeats.
+#: Maximum number of characters of a key or a value in a message.
 _QUOTED = 100
 
 
 class _Known(BaseModel):
-    """Only known keys are allowed; an unknown one is told with the nearest of them."""
+    """Allows only known keys; the error for an unknown one suggests the nearest."""
 
     model_config = ConfigDict(extra="forbid")
 
     @model_validator(mode="before")
     @classmethod
     def _only_known(cls, content: Any) -> Any:
-        """Look for an unknown key first: it may be the one that is missing, misspelt."""
+        """Check for unknown keys first: one may be a missing key, misspelt."""
         known = [field.alias or name for name, field in cls.model_fields.items()]
         for key in map(str, content) if isinstance(content, dict) else ():
             if key not in known:
@@ -166,13 +165,13 @@ class Given(_Known):
 
 
 class Section(_Known):
-    """A part of a YAML file: unknown keys are errors, values don't change."""
+    """A part of a YAML file: unknown keys are errors, instances are immutable."""
 
     model_config = ConfigDict(frozen=True)
 
 
 def said(exc: ValidationError, whole: str = "the file") -> str:
-    """Return the first problem in one line: place, value and what was expected.
+    """Return the first problem in one line: place, value and expectation.
 
     `whole` is the name of the whole document, for problems without a single place.
     """
@@ -181,18 +180,18 @@ def said(exc: ValidationError, whole: str = "the file") -> str:
     told = first["msg"].removeprefix("Value error, ")
     if first["type"] == _UNKNOWN:
         return f"{place} {told}"
-    # what lacks a key, or is wrong as a whole, is too much to repeat
+    # do not quote the value if a key is missing or the whole document is wrong
     value = f"={_short(first['input'])}" if place and first["type"] != "missing" else ""
     return f"{place or whole}{value}: {told}"
 
 
 def _of_union(part: int | str) -> bool:
-    """Tell whether a part of the place names one of several allowed types."""
+    """Return whether a part of the place names one of several allowed types."""
     return isinstance(part, str) and part.startswith(("constrained-", "list["))
 
 
 def _short(value: object) -> str:
-    """Quote a number or a word; a list or an object that holds anything is only named."""
+    """Return a number or text in quotes, shortened; lists and objects that are not empty are only named."""
     if isinstance(value, list | dict) and value:
         return "a list" if isinstance(value, list) else "an object"
     return repr(value[:_QUOTED] if isinstance(value, str) else value)[: _QUOTED + 10]
@@ -203,9 +202,9 @@ _DAYS = (
     "20([02468][048]|[13579][26])-02-29",
 )
 _CLOCK = "T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]{1,6})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])"
-#: All days that there are in this century, and the time with its zone.
+#: Pattern of valid dates of this century, with time and time zone.
 MOMENT = f"({'|'.join(_DAYS)}){_CLOCK}"
-#: What messages show as such a time.
+#: Example of such a time for messages.
 EXAMPLE_MOMENT = "2026-11-22T09:30:00Z"
 
 

@@ -1,4 +1,4 @@
-"""Files in one piece: written so that no half is left, and read so that one line says what is wrong."""
+"""Write files atomically, and read them with errors of one line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _AT_ONCE = 2**20
 
 
 def digest_of(*paths: Path) -> str:
-    """Return the SHA-256 of these files, one after another; InputError if one is missing."""
+    """Return the SHA-256 of the concatenated files; InputError if one cannot be read."""
     digest = hashlib.sha256()
     for path in paths:
         try:
@@ -34,19 +34,20 @@ def digest_of(*paths: Path) -> str:
 
 
 T = TypeVar("T")
-#: JSON that is larger, in bytes, belongs in tables or XML.
+#: Maximum size of JSON in bytes; larger data should be tables or XML.
 MAX_BYTES = 256 * 2**20
-#: YAML is written by people: more MiB of it is another kind of file.
+#: Maximum size of YAML in MiB; people write it by hand.
 MAX_YAML = 1
-#: How directories end in which something is written that is not whole yet.
+#: Suffix of temporary directories for files that are being written.
 PART = ".part"
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; rename it over `path` if the block succeeds, else remove it.
+    """Yield a temporary path; rename it to `path` if the block succeeds, else remove it.
 
-    Missing parent directories are made. OSError names `path`, not the temporary path.
+    The temporary path is in the directory of `path`, which is created if missing. An OSError names `path`,
+    not the temporary path.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with writing(path, path.parent):
@@ -62,7 +63,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def writing(name: Path | str, temporary: Path | None = None) -> Iterator[None]:
-    """Let an OSError of the block name `name` where it names no file, or one in the directory `temporary`."""
+    """Let an OSError of the block name `name`, if it names no file or one in the directory `temporary`."""
     try:
         yield
     except BrokenPipeError:
@@ -75,29 +76,29 @@ def writing(name: Path | str, temporary: Path | None = None) -> Iterator[None]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write `text` to `path` in one piece."""
+    """Write `text` to `path` atomically."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write `content` as indented JSON with sorted keys, so that equal content is equal bytes."""
+    """Write `content` as indented JSON with sorted keys, so that equal content gives equal bytes."""
     write_text(path, json.dumps(content, indent=2, sort_keys=True, allow_nan=False) + "\n")
 
 
 def write_tables(
     directory: Path, tables: Mapping[str, DataFrame], compression: Literal["snappy", "zstd"] = "snappy"
 ) -> None:
-    """Write each table to ``<name>.parquet`` in `directory`, in one piece."""
+    """Write each table to ``<name>.parquet`` in `directory`, each file atomically."""
     for name, table in tables.items():
         with replacing(directory / f"{name}.parquet") as path:
             table.to_parquet(path, index=False, compression=compression)
 
 
 def read_json(path: Path, model: type[T]) -> T:
-    """Read a JSON file of our own and validate it as `model`, a type that pydantic can validate.
+    """Read a JSON file of perfjudge and validate it as `model`, a type that pydantic can validate.
 
-    InputError if it is missing, no JSON, or not as `model` demands; names the first key that is wrong.
+    InputError if the file is missing, is not JSON, or is not a valid `model`; it names the first wrong key.
     """
     from pydantic import TypeAdapter, ValidationError
 
@@ -110,9 +111,9 @@ def read_json(path: Path, model: type[T]) -> T:
 
 
 def content_of(path: Path) -> object:
-    """Return the content of a JSON file: read whole, up to `MAX_BYTES`, without NaN.
+    """Return the content of a JSON file of at most `MAX_BYTES`; NaN is an error.
 
-    InputError if the file is missing, empty, too large or no JSON.
+    InputError if the file is missing, empty, too large or not JSON.
     """
     try:
         size = path.stat().st_size
@@ -139,20 +140,21 @@ def content_of(path: Path) -> object:
 
 
 def json_content(text: str) -> Any:
-    """Parse JSON as RFC 8259 has it, without NaN, infinity, or keys that appear twice.
+    """Parse JSON strictly (RFC 8259): no NaN, no infinity, no repeated keys.
 
-    InputError names a repeated key, its place and line; any other problem is a ValueError or RecursionError.
+    InputError for a repeated key, with its place and line. ValueError or RecursionError for all other
+    problems.
     """
     try:
         content = json.loads(text, parse_constant=_not_json)
     except json.JSONDecodeError:
         raise
     except ValueError as exc:
-        # Python's own message advises to change Python's settings
+        # Python's message would advise users to change Python's settings
         if "set_int_max_str_digits" in str(exc):
             raise ValueError(f"a number has more than {sys.get_int_max_str_digits()} digits") from exc
         raise
-    # programs that are measured import this module without any package
+    # imported here because measured programs import this module without site-packages
     from data.tables.documents import require_unique_keys
 
     require_unique_keys(text.encode("utf-8", "surrogatepass"))
@@ -162,8 +164,8 @@ def json_content(text: str) -> Any:
 def yaml_content(path: Path, loader: type[Any] | None = None) -> Any:
     """Return the content of a YAML file of at most `MAX_YAML` MiB.
 
-    `loader` is `SafeLoader` (the default) or `TextLoader` of `data.tables.documents`. InputError if the
-    file cannot be read, is too large, is no YAML, or has a key twice in a mapping.
+    `loader` is `SafeLoader` (the default) or `TextLoader` of `data.tables.documents`. InputError if the file
+    cannot be read, is too large, is not YAML, or a mapping has a key twice.
     """
     import yaml
 
@@ -173,8 +175,8 @@ def yaml_content(path: Path, loader: type[Any] | None = None) -> Any:
         with path.open("rb") as file:
             source = file.read((MAX_YAML << 20) + 1)
         if len(source) > MAX_YAML << 20:
-            raise InputError(f"is larger than {MAX_YAML} MiB")  # noqa: TRY301 - gets its file below
-        return yaml.load(source.decode("utf-8-sig"), loader or SafeLoader)  # noqa: S506 - neither loader makes objects
+            raise InputError(f"is larger than {MAX_YAML} MiB")  # noqa: TRY301 - the file is added below
+        return yaml.load(source.decode("utf-8-sig"), loader or SafeLoader)  # noqa: S506 - neither loader creates objects
     except OSError as exc:
         raise InputError(exc.strerror or "cannot be read", file=path) from exc
     except (ValueError, RecursionError, yaml.YAMLError) as exc:

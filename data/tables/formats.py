@@ -1,4 +1,4 @@
-"""The formats that a family's tables come in."""
+"""Input formats of a model family's tables."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 Read = TypeVar("Read")
 TablesType = TypeVar("TablesType", bound="Tables")
 Reader = TypeVar("Reader")
-#: The format of tables that an earlier import wrote; every family has it.
+#: The format of tables written by an earlier import, common to all families.
 TABLES = "tables"
 
 
 @dataclass(frozen=True)
 class Reading(Generic[Read]):
-    """Tables as read, what was skipped to read them, and what had to be assumed."""
+    """The tables, errors of skipped parts, and notes on assumptions."""
 
     tables: Read
     skipped: tuple[InputError, ...] = ()
@@ -33,8 +33,8 @@ class Reading(Generic[Read]):
 class Format(Generic[Reader]):
     """A format: its reader, and how it is recognised.
 
-    ``sign`` is a pattern of what a directory of this format holds; ``suffix`` the end of the name of a
-    single file, where it may be one.
+    ``sign`` is a pattern of a file in directories of this format; ``suffix`` that of a single file, if the
+    format may be one.
     """
 
     read: Reader
@@ -42,12 +42,12 @@ class Format(Generic[Reader]):
     suffix: str | None = None
 
     def recognises(self, path: Path) -> bool:
-        """Tell whether `path` looks like this format."""
+        """Return whether `path` looks like this format."""
         return path.suffix == self.suffix or any(path.glob(self.sign))
 
 
 def chosen(formats: Mapping[str, Format[Reader]], name: str, paths: Sequence[Path]) -> Reader:
-    """Return the reader of a format; InputError if the format is unknown, or a path is missing."""
+    """Return the reader of a format; InputError if the format is unknown or a path is missing."""
     if name not in formats:
         raise InputError(f'format "{name}" {unknown(name, formats)}')
     for path in paths:
@@ -58,9 +58,9 @@ def chosen(formats: Mapping[str, Format[Reader]], name: str, paths: Sequence[Pat
 
 @dataclass(frozen=True)
 class Sources(Generic[TablesType]):
-    """How a family reads sources that are read whole.
+    """Reads the sources of a family that are read as a whole.
 
-    ``needed`` has, by a word for messages, what lists the rows that tables must have some of.
+    ``needed`` maps a noun for messages to a function that lists rows of the tables; at least one is required.
     """
 
     formats: Mapping[str, Format[Callable[[Path], TablesType]]]
@@ -70,17 +70,16 @@ class Sources(Generic[TablesType]):
     def read(self, name: str, paths: Sequence[Path], *, keep_going: bool = False) -> Reading[TablesType]:
         """Read and join all of `paths` in the format `name`.
 
-        With `keep_going`, leave out and report wrong rows.
-
-        InputError if the format is unknown, a path is missing, a source cannot be read, or nothing is there
-        of what is `needed`; and, unless `keep_going`, at the first wrong row.
+        With `keep_going`, wrong rows are skipped and reported. InputError if the format is unknown, a path is
+        missing, a source cannot be read, or no rows of `needed` are left; and, unless `keep_going`, at the
+        first wrong row.
         """
         reader, problems = chosen(self.formats, name, paths), Problems(keep_going)
         joined = self.tables.joined([reader(path) for path in paths])
         return self.reading(joined.without_flaws(problems), paths[0], problems)
 
     def reading(self, tables: TablesType, source: Path | str, problems: Problems) -> Reading[TablesType]:
-        """Return what was read of `source`; InputError if nothing is there of what is `needed`."""
+        """Return `tables` with the skipped problems; InputError without any rows of `needed`."""
         for what, listed in self.needed.items():
             if not len(listed(tables)):
                 raise InputError(f"holds no {what}", file=source)

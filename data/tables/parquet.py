@@ -1,6 +1,6 @@
-"""Parquet from outside: the columns that are asked for, of the types that are asked for.
+"""Read Parquet from outside: the wanted columns, converted to the wanted types.
 
-What pandas or another program has noted about a file is not believed: only its columns count.
+Metadata that pandas or other programs have added is ignored, except the names of index columns.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from data.errors import InputError
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-#: So many columns are named in one line, and so much of a value or of a type.
+#: Maximum number of columns in a message, and of characters of a value or a type.
 SHOWN, LETTERS = 8, 40
-#: Columns that pandas makes of an index without a name begin so.
+#: Prefix of the columns that pandas creates for an index without name.
 _INDEX = "__index_level_"
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What a column may hold: in words, how it becomes that, and whether values may be missing."""
+    """A type of columns: its name, the conversion to it, and whether values may be missing."""
 
     words: str
     cast: Callable[[pa.ChunkedArray], pa.ChunkedArray]
@@ -39,21 +39,21 @@ class Kind:
 
 @dataclass(frozen=True)
 class WantedColumns:
-    """What is read of a file.
+    """The columns to read from a file.
 
     Attributes
     ----------
     dtypes : mapping of str to str
-        The types of the columns that are known by name.
+        The types of the columns with known names.
     optional : collection of str
-        Those of them that may be absent.
+        Known columns that may be absent.
     unwanted : collection of str
-        Columns that are taken as if they were absent.
+        Columns that are treated as absent.
     further : callable, optional
-        Returns the type of any other column. Without it others are taken as they are; lists, structs, maps
-        and text that is not UTF-8 are left out.
+        Returns the type of any other column. Without it, other columns are read without conversion; lists,
+        structs, maps and text that is not UTF-8 are left out.
     blank : collection of str
-        What stands for a missing value where text becomes numbers.
+        Text that represents a missing value.
     """
 
     dtypes: Mapping[str, str]
@@ -64,7 +64,10 @@ class WantedColumns:
 
 
 def read(path: Path, wanted: WantedColumns) -> pd.DataFrame:
-    """Read what is `wanted` of a Parquet file."""
+    """Read the `wanted` columns of a Parquet file.
+
+    InputError if the file or a column is missing, or a column cannot be converted to its type.
+    """
     if not path.is_file():
         raise InputError("no such file; expected a Parquet table", file=path)
     with opened(path) as file:
@@ -78,7 +81,7 @@ def read(path: Path, wanted: WantedColumns) -> pd.DataFrame:
 
 @contextmanager
 def opened(path: Path) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file; InputError if it is none, or cannot be read to where it is read."""
+    """Open a Parquet file; InputError if it is invalid or cannot be read within the block."""
     import pyarrow.parquet as pq
 
     try:
@@ -89,7 +92,7 @@ def opened(path: Path) -> Iterator[pq.ParquetFile]:
 
 
 def _kinds(schema: pa.Schema, wanted: WantedColumns, path: Path) -> dict[str, Kind | None]:
-    """Return the columns to read and what each has to be; None: as it is."""
+    """Return the kinds of the columns to read; None means without conversion."""
     names = list(schema.names)
     missing = [name for name in wanted.dtypes if name not in names and name not in wanted.optional]
     if missing:
@@ -116,7 +119,7 @@ def _unlike(name: str, found: pa.DataType, kind: Kind) -> str:
 
 
 def _index(schema: pa.Schema) -> set[str]:
-    """Return the columns that were the index of a frame: they number its rows, and measure nothing."""
+    """Return the columns that were a frame's index: they number its rows and are not data."""
     try:
         noted = json.loads((schema.metadata or {})[b"pandas"])["index_columns"]
         told = {name for name in noted if isinstance(name, str)}
@@ -126,7 +129,7 @@ def _index(schema: pa.Schema) -> set[str]:
 
 
 def _is_flat(kind: pa.DataType) -> bool:
-    """Whether a value of a column is one number, text or time."""
+    """Return whether a column's values are single numbers, texts or times."""
     if types.is_dictionary(kind):
         kind = kind.value_type
     checks = (types.is_null, types.is_boolean, types.is_integer, types.is_floating, types.is_decimal)
@@ -142,7 +145,7 @@ def _is_text(kind: pa.DataType) -> bool:
 def _column(
     table: pa.Table, name: str, kind: Kind | None, blank: Collection[str], path: Path
 ) -> pa.ChunkedArray | None:
-    """Return a column as its kind wants it; None if it is of no kind and cannot be read."""
+    """Return a column converted to its kind; None if it has no kind and cannot be read."""
     column, cast = table.column(name), _as_it_is if kind is None else kind.cast
     try:
         found = cast(_plain(column, blank))
@@ -161,12 +164,12 @@ def _column(
 
 
 def _plain(column: pa.ChunkedArray, blank: Collection[str]) -> pa.ChunkedArray:
-    """Return text as checked UTF-8 without what is `blank`, and codes as what they stand for."""
+    """Return text as valid UTF-8 with `blank` values missing, and dictionaries decoded."""
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if not _is_text(column.type):
         return column
-    # a cast from text to text would not look at the bytes
+    # a cast from text to text would not validate the bytes
     text = column.cast(pa.large_binary()).cast(pa.large_string())
     if not blank:
         return text
@@ -174,7 +177,7 @@ def _plain(column: pa.ChunkedArray, blank: Collection[str]) -> pa.ChunkedArray:
 
 
 def _first_wrong(column: pa.ChunkedArray, cast: Callable[[pa.ChunkedArray], Any]) -> int:
-    """Return the first row that `cast` refuses, by halving."""
+    """Return the first row for which `cast` fails, by bisection."""
     low, high = 0, len(column)
     while high - low > 1:
         middle = (low + high) // 2
@@ -203,7 +206,7 @@ def _short(value: Any) -> str:
 
 
 def _as_it_is(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column that needs no type, in a time zone that pandas knows."""
+    """Return a column without conversion, except that times with a zone become UTC."""
     zoned = types.is_timestamp(column.type) and column.type.tz
     return column.cast(pa.timestamp(column.type.unit, "UTC")) if zoned else column
 
@@ -213,7 +216,7 @@ def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _number(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    # whole numbers beyond 2**53 lose digits that no measurement has
+    # precision lost beyond 2**53 does not matter for measurements
     return _untimed(column).cast(options=pc.CastOptions(pa.float64(), allow_float_truncate=True))
 
 
@@ -237,21 +240,21 @@ def _time(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _untimed(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Refuse times: they would become their microseconds."""
+    """Raise a ValueError for times, which would become microseconds."""
     if types.is_temporal(column.type) and column.null_count < len(column):
         raise ValueError("a time is no number")
     return column.cast(pa.float64()) if types.is_float16(column.type) else column
 
 
 def _without_nan(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return the column with missing values in place of NaN, which only numbers have."""
+    """Return the column with missing values in place of NaN."""
     if not types.is_floating(column.type):
         return column
     return pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
 
 
 _WHOLE, _TRUTH = "a whole number", "true or false"
-#: By the types that specs of tables name.
+#: Kinds by the types in specs of tables.
 KINDS = {
     "str": Kind("text", _text),
     "float64": Kind("a number", _number),

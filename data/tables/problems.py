@@ -1,4 +1,4 @@
-"""What is wrong with input: raised at once, or kept and told at the end."""
+"""Errors in input: raised at once, or collected and reported at the end."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from difflib import get_close_matches
 
 from data.errors import InputError
 
-#: How alike two names must be, from 0 to 1, for one to be meant by the other.
+#: Minimum similarity, from 0 to 1, of a name and the suggested one.
 ALIKE = 0.6
 
 
 def nearest(name: str, known: Iterable[str], alike: float = ALIKE) -> str | None:
-    """Return the name among `known` that is most like `name`, regardless of case; None if none is.
+    """Return the name in `known` most similar to `name`, ignoring case; None if none is similar enough.
 
-    `alike` is the least similarity: twice the letters in common, over the letters of both.
+    `alike` is the minimum similarity: twice the number of common letters over the letters of both.
     """
     spelt = {one.casefold(): one for one in known}
     found = get_close_matches(name.casefold(), spelt, 1, alike)
@@ -23,7 +23,7 @@ def nearest(name: str, known: Iterable[str], alike: float = ALIKE) -> str | None
 
 
 def unknown(name: str, known: Iterable[str]) -> str:
-    """Say that `name` is none of `known`: with the one that was perhaps meant, else with all.
+    """Return a message that `name` is not in `known`, with the most similar name or else all names.
 
     Examples
     --------
@@ -37,15 +37,15 @@ def unknown(name: str, known: Iterable[str]) -> str:
     return "is unknown; " + (f'did you mean "{meant}"?' if meant else f"there are {', '.join(there)}")
 
 
-#: What was skipped or left out that is told one by one.
+#: Maximum number of skipped parts that are listed one by one.
 SHOWN = 5
 
 
 @dataclass
 class Problems:
-    """Bad input met while reading: raised at once, or kept in ``skipped`` when ``keep_going``.
+    """Errors in input: raised at once, or collected in ``skipped`` with ``keep_going``.
 
-    ``notes`` are assumptions of a reader, one line each, which are shown beside the answer.
+    ``notes`` are assumptions of a reader, one line each, which are shown with the answer.
     """
 
     keep_going: bool = False
@@ -53,24 +53,24 @@ class Problems:
     notes: list[str] = field(default_factory=list)
 
     def add(self, error: InputError) -> None:
-        """Raise `error`, or keep it."""
+        """Raise `error`, or collect it if ``keep_going``."""
         if not self.keep_going:
             raise error
         self.skipped.append(error)
 
     def note(self, text: str) -> None:
-        """Keep a line that the answer has to say, once."""
+        """Add a note unless it was added before."""
         if text not in self.notes:
             self.notes.append(text)
 
     def assume_higher(self, file: object, otherwise: str = "--better says otherwise") -> str:
-        """Note, once per file, that nothing says which values are better, and return what is assumed."""
+        """Return "higher", and note once per file that this direction is assumed."""
         self.note(f"{file} does not say which values are better; higher is assumed ({otherwise})")
         return "higher"
 
 
 def told(skipped: tuple[InputError, ...]) -> str:
-    """Say in a few lines how many were skipped, and why the first ones were."""
+    """Return a few lines with the number of skipped parts and the first errors."""
     if not skipped:
         return ""
     lines = [f"{len(skipped)} skipped", *(f"  {error}" for error in skipped[:SHOWN])]

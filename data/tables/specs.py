@@ -1,4 +1,4 @@
-"""Tables by their specs: what their columns are, how they are read from Parquet, and written."""
+"""Tables defined by specs: their columns and rules, and how to read, check and write them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from data.tables.problems import Problems
 class Rule:
     """A rule for the values of a column.
 
-    ``told`` describes right values; ``holds`` marks them among those that are there; ``gaps``: whether
-    values may be missing.
+    ``holds`` marks the valid ones among the values that are present; ``told`` describes them for errors;
+    ``gaps`` is whether values may be missing.
     """
 
     column: str
@@ -33,12 +33,10 @@ class Rule:
 def broken(
     table: pd.DataFrame, rules: Sequence[Rule], dtypes: Mapping[str, str], name: str
 ) -> dict[int, tuple[str, str]]:
-    """Return by row, counted from 0, the first rule that it breaks, and the column that has no value.
+    """Return the first broken rule of each wrong row, by row from 0.
 
-    Raises
-    ------
-    InputError
-        If a column is missing or has another type; it calls the table `name`.
+    A broken rule is the problem, and the column if its value is missing, else an empty string. InputError if
+    a column is missing or has another type; it calls the table `name`.
     """
     for column in dict.fromkeys(rule.column for rule in rules):
         if column not in table:
@@ -61,54 +59,54 @@ def broken(
 
 
 def shown(value: Any) -> str:
-    """Write a value as messages do: text in quotes, numbers briefly."""
+    """Format a value for messages: text in quotes, numbers shortened."""
     if isinstance(value, str):
         return f'"{value}"'
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def positive(column: str, *, gaps: bool = False) -> Rule:
-    """Return the rule of a number above 0 and finite."""
+    """Return the rule that a number is finite and above 0."""
     return Rule(column, "above 0 and finite", lambda found: (found > 0) & np.isfinite(found), gaps)
 
 
 def named(*columns: str) -> tuple[Rule, ...]:
-    """Return the rules of columns of text that is never missing or empty."""
+    """Return the rules that texts are neither missing nor empty."""
     return tuple(Rule(column, "a name", lambda found: found != "") for column in columns)
 
 
 def one_of(column: str, *values: str, gaps: bool = False) -> Rule:
-    """Return the rule of text that is one of `values`."""
+    """Return the rule that a text is one of `values`."""
     return Rule(column, " or ".join(f'"{value}"' for value in values), lambda found: found.isin(values), gaps)
 
 
-#: Rows as they come: records, a frame, or nothing.
+#: Rows of a table: records, a frame, or None for no rows.
 Rows: TypeAlias = Sequence[dict[str, Any]] | pd.DataFrame | None
 
 
 def as_number(_: str) -> str:
-    """Return the type of further columns that are all measurements."""
+    """Return the type of additional columns that are all measurements."""
     return "float64"
 
 
 @dataclass(frozen=True)
 class Spec(parquet.WantedColumns):
-    """One table: what is read of its file, and what else holds.
+    """The definition of one table: its columns in the file, and rules for its rows.
 
     Attributes
     ----------
     dtypes, optional, unwanted, further, blank
         As in `data.tables.parquet.WantedColumns`.
     unique : tuple of str
-        What a row is known by: columns that no two rows have in common.
+        Columns that identify a row: no two rows have equal values in all of them.
     words : mapping of str to str
-        How messages call columns of `unique` that they don't call by name.
+        Names of columns of `unique` in messages, where they differ.
     file : str
-        The name of its Parquet file, without the suffix, where it is not that of the table.
+        The name of the Parquet file without suffix; by default that of the table.
     may_lack : bool
-        Whether a source may lack the whole table.
+        Whether the whole table may be absent from a source.
     rules : sequence of Rule
-        What its values must be, in the order in which they are checked.
+        Rules for the values, in the order of the checks.
     """
 
     unique: tuple[str, ...] = ()
@@ -118,27 +116,27 @@ class Spec(parquet.WantedColumns):
     rules: Sequence[Rule] = ()
 
     def read(self, path: Path) -> pd.DataFrame:
-        """Read the table from a Parquet file; one that a source may lack is empty.
+        """Read the table from a Parquet file; see `data.tables.parquet.read`.
 
-        See `data.tables.parquet.read`.
+        With `may_lack`, a missing file gives an empty table.
         """
         if self.may_lack and not path.exists():
             return typed(None, self.dtypes)
         return typed(parquet.read(path, self), self.dtypes)
 
     def place(self, row: Mapping[str, Any]) -> str:
-        """Name a row by what it is known by."""
+        """Return the place of a row for messages: its values of the columns `unique`."""
         known = {self.words.get(name, name): row[name] for name in self.unique}
         return " ".join(
             f"{name} {shown(value)}" for name, value in known.items() if not pd.isna(value) and value != ""
         )
 
     def sound(self, table: pd.DataFrame, name: str, problems: Problems) -> pd.DataFrame:
-        """Return the table `name` without wrong rows, and report each of these once to `problems`.
+        """Return the table `name` without wrong rows; each wrong row is added once to `problems`.
 
-        A row is wrong by the first rule that it breaks, or because it repeats another one in the columns
-        `unique`. Of repeated rows the first that is right otherwise stays. InputError at the first, unless
-        ``problems.keep_going``; and if a column is missing or of another type.
+        A row is wrong if it breaks a rule, or if an earlier valid row has equal values in the columns
+        `unique`. InputError at the first wrong row, unless ``problems.keep_going``; and if a column is
+        missing or has another type.
         """
         rows, known = table.reset_index(drop=True), list(self.unique)
         wrong = broken(rows, self.rules, self.dtypes, name) if self.rules else {}
@@ -160,19 +158,19 @@ def text(*columns: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Tables:
-    """Tables that belong together; a family names its own and gives each a `Spec`, in their order."""
+    """Tables that belong together; a family's subclass has them as fields, with a `Spec` for each."""
 
     SPECS: ClassVar[Mapping[str, Spec]]
     COMPRESSION: ClassVar[str] = "zstd"
 
     @classmethod
     def of(cls, frames: Mapping[str, pd.DataFrame]) -> Self:
-        """Make the tables from frames that have their types; a family fills here what a source left out."""
+        """Return the tables from typed frames; families override this to fill in missing data."""
         return cls(**frames)
 
     @classmethod
     def of_rows(cls, *rows: Rows) -> Self:
-        """Make the tables from rows, in their order; a column that no row has is filled as `read` does."""
+        """Return the tables from rows, in the order of `SPECS`; missing columns are empty."""
         given = [*rows, *[None] * (len(cls.SPECS) - len(rows))]
         specs = zip(cls.SPECS.items(), given, strict=True)
         return cls.of({name: typed(table, spec.dtypes) for (name, spec), table in specs})
@@ -184,29 +182,29 @@ class Tables:
         return cls.of({name: cls.SPECS[name].read(path) for name, path in paths.items()})
 
     def write(self, directory: Path) -> None:
-        """Write the tables to `directory` as Parquet, each in one piece."""
+        """Write the tables to `directory` as Parquet, each file atomically."""
         for name, spec in self.SPECS.items():
             with replacing(directory / f"{spec.file or name}.parquet") as path:
                 getattr(self, name).to_parquet(path, index=False, compression=self.COMPRESSION)
 
     def counted(self) -> str:
-        """Say how much is in the tables."""
+        """Return a text with the number of rows of each table."""
         return ", ".join(f"{len(getattr(self, name))} {name}" for name in self.SPECS)
 
     def explained(self) -> list[str]:
-        """Tell what a reader of the tables should know, a line each; nothing where they are not decisions."""
+        """Return lines of explanation for readers of the tables; empty unless a family overrides it."""
         return []
 
     def spec(self, name: str) -> Spec:
-        """Return what holds of one of the tables; a family adds what depends on its columns."""
+        """Return the spec of a table; families override this for rules that depend on its columns."""
         return self.SPECS[name]
 
     def sound(self, name: str, problems: Problems) -> pd.DataFrame:
-        """Return one of the tables without what is wrong in it; see `Spec.sound`."""
+        """Return a table without its wrong rows; see `Spec.sound`."""
         return self.spec(name).sound(getattr(self, name), name, problems)
 
     def without_flaws(self, problems: Problems) -> Self:
-        """Return the tables without unusable rows, and report these to `problems`.
+        """Return the tables without wrong rows, which are added to `problems`.
 
         InputError at the first of them, unless ``problems.keep_going``.
         """
@@ -214,7 +212,7 @@ class Tables:
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """Join the tables of several sources; a further column that a source lacks is missing there."""
+        """Join the tables of several sources; values of columns that a source has not are missing."""
         if len(parts) <= 1:
             return parts[0] if parts else cls.of_rows()
         tables = {name: [getattr(part, name) for part in parts] for name in cls.SPECS}
@@ -226,11 +224,11 @@ class Tables:
 
 
 def typed(rows: Rows, dtypes: Mapping[str, str]) -> pd.DataFrame:
-    """Return `rows` with the columns of `dtypes` first, with those types, and others after them."""
+    """Return `rows` as a frame: the columns of `dtypes` first, with their types, then all others."""
     frame = pd.DataFrame([] if rows is None else rows)
     others = frame.loc[:, ~frame.columns.isin([*dtypes])]
     known = frame.reindex(columns=[*dtypes]).astype(dict(dtypes))
-    # to give a type to some columns of many takes as long as to all
+    # astype on some of many columns takes as long as on all of them
     return pd.concat([known, others], axis="columns") if others.shape[1] else known
 
 
@@ -240,5 +238,5 @@ def read_table(
     optional: Collection[str] = (),
     further: Callable[[str], str] | None = None,
 ) -> pd.DataFrame:
-    """Read one Parquet table and give its columns their types; see `data.tables.parquet.WantedColumns`."""
+    """Read one Parquet table and convert its columns; see `data.tables.parquet.WantedColumns`."""
     return Spec(dtypes, optional, further=further).read(path)

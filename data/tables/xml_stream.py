@@ -1,4 +1,4 @@
-"""XML read element by element in bounded memory, or whole where it is small: without entities or network."""
+"""Read XML as a stream in bounded memory, or small documents as a whole; no entities, no network."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from xml.parsers import expat
 from data.errors import InputError, MalformedError
 
 Element = ET.Element
-#: Bytes that are parsed at a time.
+#: Minimum size of a chunk in bytes.
 CHUNK = 1 << 16
 MAX_DEPTH = 100
-#: Attributes of an element, its declarations of namespaces among them.
+#: Maximum number of attributes of an element, including declarations of namespaces.
 MAX_ATTRIBUTES = 100
-#: Bytes of a tag, a comment or a processing instruction.
+#: Maximum size in bytes of a tag, a comment or a processing instruction.
 MAX_TAG = 2**20
-#: Characters of text between two tags.
+#: Maximum number of characters of text between two tags.
 MAX_TEXT = 10_000_000
-#: Different names of elements and attributes in a document.
+#: Maximum number of different names of elements and attributes in a document.
 MAX_NAMES = 10_000
-#: Bytes of a document that is read whole.
+#: Maximum size in bytes of a document that is read as a whole.
 MAX_WHOLE = 64 * 2**20
 _QUOTED = 60
-#: Whether an element begins, the element, the line where it begins, and the byte where the tag does.
+#: Whether an element begins, the element, the line where it begins, and the byte position of the tag.
 Event = tuple[bool, Element, int, int]
 
 
 @dataclass(frozen=True)
 class Document:
-    """An XML document: its name for messages, the name without directory and suffix, and how to open it."""
+    """An XML document: its name for messages, that name without directory and suffix, and how to open it."""
 
     name: str
     stem: str
@@ -43,29 +43,29 @@ class Document:
 
     @classmethod
     def of_path(cls, path: Path) -> Document:
-        """Take a file."""
+        """Return the document in a file."""
         return cls(str(path), path.stem, lambda: path.open("rb"))
 
     @classmethod
     def of_bytes(cls, content: bytes, name: str) -> Document:
-        """Take bytes that came with a request."""
+        """Return the document in the body of a request."""
         return cls(name, Path(name).stem, lambda: io.BytesIO(content))
 
 
 class Attributes:
-    """What stands in the attributes of the element that is being read, and where that is."""
+    """Typed access to the attributes of the current element, with its line in errors."""
 
     document: Document
 
     @property
     def line(self) -> int:
-        """The line where the element begins."""
+        """The line where the current element begins."""
         raise NotImplementedError
 
     def error(
         self, problem: str, place: str | None = None, kind: type[InputError] = InputError
     ) -> InputError:
-        """Make an error at the element that is being read."""
+        """Return an error at the current element."""
         return kind(problem, file=self.document.name, line=self.line, place=place)
 
     def text(self, element: Element, name: str, place: str | None = None) -> str:
@@ -76,11 +76,11 @@ class Attributes:
         return value
 
     def number(self, element: Element, name: str, place: str | None = None) -> float:
-        """Return the attribute `name` as a finite number; InputError if it is missing or anything else."""
+        """Return the attribute `name` as a number; InputError if it is missing or not a finite number."""
         return self._number(name, self.text(element, name, place), place)
 
     def numbers(self, element: Element, name: str, place: str | None = None) -> array[float]:
-        """Return the attribute `name` as finite numbers with blanks between; InputError if one is none."""
+        """Return the attribute `name` as finite numbers separated by blanks; InputError if one is invalid."""
         words = self.text(element, name, place).split()
         return array("d", [self._number(name, word, place) for word in words])
 
@@ -96,7 +96,7 @@ class Attributes:
         return value
 
     def whole(self, element: Element, name: str, place: str | None = None) -> int:
-        """Return the attribute `name` as a whole number from 1; InputError if it is anything else."""
+        """Return the attribute `name` as a whole number from 1 to 999999; InputError if it is not one."""
         text = self.text(element, name, place)
         if not (text.isascii() and text.isdigit()):
             raise self.error(f"{_attribute(name, text)} is not a whole number", place)
@@ -108,15 +108,16 @@ class Attributes:
 class Walk(Attributes):
     """One pass over the elements of a document in bounded memory.
 
-    Iterating yields ``(opened, element)``: at its beginning an element has its attributes, at its end the
-    first words of the text before its first child, too. `offset` is where in the bytes the tag stands, or for
-    an element without end tag what follows it.
+    Iterating yields ``(opened, element)`` at the begin and at the end of each element. At its begin an
+    element has
+    its attributes, at its end also the first words of the text before its first child. `offset` is the byte
+    position of the tag; at the end of an empty element without end tag, that of the content after it.
 
     Raises
     ------
     InputError
         If the document is missing, empty, binary, malformed, beyond a limit (`MAX_DEPTH`, `MAX_ATTRIBUTES`,
-        `MAX_TAG`, `MAX_TEXT`, `MAX_NAMES`), or declares a document type (and with it, perhaps, entities).
+        `MAX_TAG`, `MAX_TEXT`, `MAX_NAMES`), or declares a document type (which may define entities).
     """
 
     def __init__(self, document: Document) -> None:
@@ -137,9 +138,9 @@ class Walk(Attributes):
 
 
 class WholeDocument(Attributes):
-    """A document that is read whole; `here` is the element that errors name.
+    """A document that is read as a whole; `here` is the element that errors name.
 
-    Raises as `Walk`, and an InputError if it is larger than `MAX_WHOLE`.
+    Raises as `Walk`, and an InputError if the document is larger than `MAX_WHOLE`.
     """
 
     def __init__(self, document: Document) -> None:
@@ -152,11 +153,11 @@ class WholeDocument(Attributes):
 
     @property
     def line(self) -> int:
-        """The line where the element begins."""
+        """The line where the element `here` begins."""
         return self._lines[self.here]
 
     def each(self, elements: Sequence[Element], name: str, place: str | None = None) -> list[float]:
-        """Return the attribute `name` of all these elements; as `number` does of each, but at once."""
+        """Return the attribute `name` of all `elements` as numbers; faster than `number` for each."""
         texts = [element.get(name, "nan") for element in elements]
         together = "".join(texts)
         try:
@@ -181,7 +182,7 @@ def _attribute(name: str, text: str) -> str:
 
 
 def root_of(document: Document) -> str:
-    """Return the name of the root element; raises as `Walk` for the document up to there."""
+    """Return the name of the root element; raises as `Walk` for the document up to it."""
     parser = _LimitedParser(document)
     for _ in parser.chunks():
         for _, element, *_ in parser.take():
@@ -190,11 +191,11 @@ def root_of(document: Document) -> str:
 
 
 class _LimitedParser:
-    """Expat over a document: linear time and bounded memory, whatever the document holds.
+    """Expat with limits, which parses any document in linear time and bounded memory.
 
-    Expat keeps a tag, comment or instruction until its end, and every name until the end of the document, so
-    that these are limited. `whole`: elements keep all of their text before the first child, and their
-    children.
+    Limits are needed because Expat keeps a tag, comment or instruction until its end, and every name until
+    the end of the document. With `whole`, elements keep their children, and all of their text before the
+    first one.
     """
 
     def __init__(self, document: Document, *, whole: bool = False) -> None:
@@ -209,17 +210,16 @@ class _LimitedParser:
         self._parser.CharacterDataHandler = self._text
         self._open: list[tuple[Element, int]] = []
         self._namespaces = self._text_length = 0
-        # of the element that began last, until anything in it begins or ends; None behind that
+        # text of the element that began last; None after its first child or its end
         self._text_before_child: list[str] | None = None
         self._events: list[Event] = []
 
     def take(self) -> list[Event]:
-        """Return the events since the last call."""
         events, self._events = self._events, []
         return events
 
     def chunks(self, limit: int | None = None) -> Iterator[None]:
-        """Parse a chunk at a time; where an error is raised, what came before it has been yielded."""
+        """Parse the document chunk by chunk; events before an error can be taken before it is raised."""
         try:
             with self._document.open() as file:
                 yield from self._chunks(file, limit)
@@ -230,7 +230,7 @@ class _LimitedParser:
         fed = kept = 0
         ended = False
         while not ended:
-            # what expat has kept is scanned again with every chunk; chunks that grow with it keep that linear
+            # expat rescans an unfinished tag with every chunk; growing chunks keep the total time linear
             chunk = file.read(max(CHUNK, kept))
             ended = not chunk
             if not fed:
@@ -298,7 +298,7 @@ class _LimitedParser:
         self._events.append((False, element, line, self._parser.CurrentByteIndex))
 
     def _text(self, text: str) -> None:
-        # a walk looks at the first words only, however much there is
+        # without `whole`, only the first words are kept
         self._text_length += len(text)
         if self._text_length > MAX_TEXT:
             raise self._error(f"has a text of more than {MAX_TEXT} characters")

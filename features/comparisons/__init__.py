@@ -1,4 +1,4 @@
-"""From comparisons of two results to vectors."""
+"""The family ``comparisons`` in the features package: from comparisons of two results to vectors."""
 
 from features.supply import FeaturesSupply
 

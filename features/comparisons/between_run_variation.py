@@ -14,9 +14,9 @@ from data.comparisons.sides import Floats, Ints, Samples, Sides
 from features.comparisons.outliers import some
 from features.comparisons.summaries import flat, spread
 
-#: Fewer operations don't tell how far a whole run has moved.
+#: Least number of operations to estimate the shift of a whole run.
 FEWEST = 5
-#: The variance of a median of normal samples, in that of their mean.
+#: Variance of the median of normal samples, relative to that of their mean.
 _MEDIAN = np.pi / 2
 
 
@@ -24,18 +24,18 @@ _MEDIAN = np.pi / 2
 class RunLevels:
     """Medians of runs as logarithms, as if higher were better: differences are shares, negative is worse."""
 
-    #: history, baseline, target: shape (n_runs, n_configurations): In the order of the runs, NaN where a run
-    #: lacks a configuration.
+    #: history, baseline, target: shape (n_runs, n_configurations): In the order of the runs; NaN where a
+    #: configuration was not measured.
     history: Floats
     baseline: Floats
     target: Floats
     operation: Ints  # shape (n_configurations,): The row of the comparison that each belongs to; ascending
-    #: Shape (n_configurations,): The variance that samples leave to the difference of both sides.
+    #: Shape (n_configurations,): Variance of the difference of the sides due to their samples.
     noise: Floats
 
     @classmethod
     def of(cls, sides: Sides) -> RunLevels:
-        """Take the medians of the sides; of summaries, those that were given."""
+        """Return the medians of the runs of all sides; of summaries, the medians that they state."""
         baseline, target = (_measured(side, five, sides.sign) for _, side, five in sides.both)
         noise = sum(_noise(side, five) for _, side, five in sides.both)
         history = _levels(sides.history, sides.sign)
@@ -48,10 +48,10 @@ class RunLevels:
 
     @cached_property
     def common(self) -> tuple[Floats, Floats, Floats] | None:
-        """How far every run moved as a whole, by the middle one of the operations.
+        """Shift of each run as a whole: the median over its operations, against the baseline's level.
 
-        Each of shape (n_runs,), against the baseline's level; NaN for a run of too few operations. None if
-        there is such a run in baseline or target.
+        Each of shape (n_runs,); NaN for a run of too few operations. None if there is such a run in baseline
+        or target.
         """
         reference = mean(self.baseline)
         found = tuple(self._moved(part - reference) for part in self.parts)
@@ -68,7 +68,7 @@ class RunLevels:
         return replace(self, history=history, baseline=baseline, target=target)
 
     def per_operation(self, values: Floats) -> Floats:
-        """Return the middle one of every operation's configurations, shape (n_operations,)."""
+        """Return the median over the configurations of each operation, shape (n_operations,)."""
         starts = np.flatnonzero(np.diff(self.operation, prepend=-1))
         stops, found = np.append(starts[1:], len(values)), values[starts]
         for one in np.flatnonzero(stops - starts > 1).tolist():
@@ -81,7 +81,7 @@ class RunLevels:
 
 
 def middle(values: Floats) -> float:
-    """Return the median of the finite values; NaN if there are none."""
+    """Return the median of the finite values; NaN without any."""
     known = values[np.isfinite(values)]
     return float(np.median(known)) if len(known) else np.nan
 
@@ -98,7 +98,7 @@ def count(runs: Floats) -> Floats:
 
 
 def _measured(side: Samples, five: Floats, sign: Floats) -> Floats:
-    """Return the level of every run of a side; of a summary, the median that was given."""
+    """Return the level of every run of a side; of a summary, the median that it states."""
     found, alone = _levels(side, sign), side.lengths == 0
     found[:1, alone] = _logarithm(five[alone, 2], sign[alone])
     return found
@@ -126,15 +126,15 @@ def _noise(side: Samples, five: Floats) -> Floats:
     return np.where(np.isfinite(found), found, 0.0)
 
 
-#: What is measured counts in place of what is assumed from so many degrees of freedom on.
+#: A variance measured with at least this many degrees of freedom replaces the assumed one.
 ENOUGH = 5.0
-#: A step between two runs counts as at most so many times the usual one: it may be a change.
+#: Steps between two runs are cut at this multiple of the usual one, as they may be changes.
 _ORDINARY_STEPS = 3.0
-#: The median of the size of a normal value.
+#: Median of the absolute value of a standard normal variable.
 _MAD = 0.6745
 #: Degrees of freedom of squared steps between neighbours, which overlap (von Neumann 1941).
 _OVERLAP = 2 / 3
-#: What other operations tell counts as at most so many degrees of freedom.
+#: Most degrees of freedom given to the variance of the other operations.
 _OTHERS = 8.0
 #: Efficiency of the median absolute deviation of normal values.
 _EFFICIENCY = 0.37
@@ -149,7 +149,7 @@ class Variance(NamedTuple):
     freedom: Floats
 
     def with_others(self) -> Variance:
-        """Return the same, each drawn towards the middle one of all."""
+        """Return a copy with each variance shrunk towards the median of all."""
         known = self.freedom > 0
         if known.sum() <= 1:
             return self
@@ -166,7 +166,7 @@ def between_runs(history: Floats, baseline: Floats, target: Floats) -> Variance:
     Parameters
     ----------
     history, baseline, target : ndarray of shape (n_runs, n_configurations)
-        NaN where a run lacks a configuration.
+        NaN where a configuration was not measured in a run.
 
     Returns
     -------
@@ -215,15 +215,15 @@ def _steps(runs: Floats) -> Floats:
     return np.minimum(steps, _ORDINARY_STEPS * np.median(steps) / _MAD) if len(steps) else steps
 
 
-#: Runs of one build scatter by this share (a standard deviation), where nothing tells.
+#: Between-run variation (standard deviation, as a share) assumed without evidence.
 ASSUMED = 0.03
-#: So seldom is a comparison without change beyond what runs differ by, and a whole run, of all operations.
+#: Probability that an unchanged comparison, and an unchanged whole run, exceeds its limit.
 LEVEL, LEVEL_WHOLE = 0.006, 0.002
 
-#: Few operations make a limit at most so many times what it would be without them.
+#: Estimates from few operations increase a limit at most by this factor.
 _AT_MOST = 2.0
 
-#: What tells by how much runs differ.
+#: Evidence used to estimate between-run variation.
 Known = Literal["runs", "operations", "assumed"]
 
 
@@ -231,14 +231,14 @@ Known = Literal["runs", "operations", "assumed"]
 class RunShift:
     """Shifts, and how large they are without a change; as logarithms, negative is worse."""
 
-    #: value, limit: what lies within the limit, in either direction, runs of one build differ by.
+    #: value, limit: a shift within the limit, in either direction, is between-run variation.
     value: Floats
     limit: Floats
     known: Known
 
     @property
     def beyond(self) -> Ints:
-        """-1 where the target is worse by more than runs differ by, 1 where it is better by more, else 0."""
+        """-1 where the target is worse by more than between-run variation, 1 where better, else 0."""
         return np.where(np.abs(self.value) > self.limit, np.sign(self.value), 0.0).astype(np.int64)
 
 
@@ -246,23 +246,20 @@ class RunShift:
 class Offsets:
     """Differences between runs without a change: shared by a whole run, and of single operations."""
 
-    whole: RunShift | None  # of the whole run, of one value; None where too few operations tell
-    own: RunShift  # of every configuration beside that, shape (n_configurations,)
+    whole: RunShift | None  # of the whole run, one value; None with too few operations
+    own: RunShift  # of each configuration, the shared shift removed, shape (n_configurations,)
 
 
 def offsets(sides: Sides, assumed: float = ASSUMED) -> Offsets:
     """Divide the shifts of the targets into a part shared by the whole run and a part of each operation.
 
     The shared part is the median shift of the run's operations. The variance without a change is estimated
-    from
-    earlier runs and from several runs per side (at least `ENOUGH` degrees of freedom), otherwise from the
-    operations of this pair of runs, most of which are taken as unchanged; with too few operations, `assumed`
-    is
-    used. Estimates with too few degrees of freedom can only increase the limit.
+    from earlier runs and from several runs per side (at least `ENOUGH` degrees of freedom), otherwise from
+    the operations of this pair of runs, assuming that most are unchanged; with too few operations, `assumed`
+    is used. Estimates with too few degrees of freedom can only increase the limit.
 
     An unchanged comparison exceeds the limits with probability `LEVEL`, whatever its number of
-    configurations;
-    an unchanged run exceeds its limit with probability `LEVEL_WHOLE`.
+    configurations; an unchanged run exceeds its limit with probability `LEVEL_WHOLE`.
     """
     levels = RunLevels.of(sides)
     own = levels.own()
@@ -289,7 +286,7 @@ def _own(levels: RunLevels, assumed: float, level: Floats) -> RunShift:
     limit2 = _quantile(told.freedom, level) ** 2 * (variance * runs + levels.noise)
     alike = between_operations(levels.per_operation(value))
     if not np.isfinite(levels.history).any():
-        # runs of two builds don't show what builds differ by
+        # without history, the runs of two builds do not show the variation between builds
         noisier = np.maximum(levels.noise - np.median(levels.noise), 0.0)
         limit2 = _beside(limit2, alike, level, measured, noisier)
     by_operations = alike.freedom[0] >= ENOUGH
@@ -306,22 +303,16 @@ def _measured_or(told: Variance, assumed: float) -> Floats:
 def _beside(
     limit2: Floats, alike: Variance, level: Floats, measured: NDArray[np.bool_], noisier: Floats
 ) -> Floats:
-    """Estimate limits from the pair's operations where runs give none; no limit is below this estimate.
-
-    `noisier` is added to the variance of operations that scatter more than most.
-    """
+    """Widen limits by the scatter of the pair's operations; use it alone where runs give no estimate."""
     of_pair = _quantile(alike.freedom, level) ** 2 * (alike.value + noisier)
     if alike.freedom[0] < ENOUGH:
-        # of few operations most may have changed
+        # most of so few operations may have changed
         return np.maximum(limit2, np.minimum(of_pair, _AT_MOST**2 * limit2))
     return np.where(measured, np.maximum(limit2, of_pair), of_pair)
 
 
 def _shift(history: Floats, baseline: Floats, target: Floats, variance: Floats) -> tuple[Floats, Floats]:
-    """Return the shift of the target from the earlier level, and its variance in units of one run's variance.
-
-    Earlier runs count where the baseline lies on their level.
-    """
+    """Return the shift of the target from the earlier level, and its variance in units of a run's."""
     n_history, n_baseline, n_target = count(history), count(baseline), count(target)
     with np.errstate(divide="ignore", invalid="ignore"):
         apart = np.abs(mean(history) - mean(baseline))
@@ -336,7 +327,7 @@ def _shift(history: Floats, baseline: Floats, target: Floats, variance: Floats) 
 
 
 def _quantile(freedom: Floats, level: Floats) -> Floats:
-    """Return how many standard errors are beyond chance: of Student's t where the variance is measured."""
+    """Return the limit in standard errors, from Student's t where the variance is measured, else normal."""
     from scipy.special import ndtri, stdtrit
 
     student = stdtrit(np.maximum(freedom, ENOUGH), 1 - level)
@@ -347,17 +338,17 @@ def _quantile(freedom: Floats, level: Floats) -> Floats:
 class MachineOffsets:
     """Between-run differences of all machines."""
 
-    #: value, limit: shape (n_configurations,): Of what is a configuration's own; see
+    #: value, limit: shape (n_configurations,): Shifts without the shared one; see
     #: `features.comparisons.between_run_variation.RunShift`.
     value: Floats
     limit: Floats
-    together: Floats  # shape (n_configurations,): How far its whole run moved; NaN where that is not known
-    #: own, beyond: shape (n_configurations,): -1 where it, or its whole run, is worse by more than runs
-    #: differ by, 1 where better, else 0.
+    together: Floats  # shape (n_configurations,): Shift of its whole run; NaN if unknown
+    #: own, beyond: shape (n_configurations,): -1 where the configuration, or its whole run, is worse by more
+    #: than between-run variation, 1 where better, else 0.
     own: Ints
     beyond: Ints
     machine: NDArray[np.str_]  # shape (n_configurations,)
-    each: Mapping[str, Offsets]  # the same by machine
+    each: Mapping[str, Offsets]  # by machine
 
     @property
     def whole(self) -> Mapping[str, RunShift]:

@@ -23,14 +23,14 @@ from features.comparisons.vectors import PreparedComparisons, computed, describe
 
 RowIndices = NDArray[np.intp]
 
-#: Comparisons of a block, unless one benchmark has more: as many take as long as a process to start.
+#: Comparisons per block, unless one benchmark has more; they take as long as starting a process.
 MANY = 20_000
-#: Comparisons look at others, and at results, of the same benchmark on the same machine only.
+#: Features of a comparison use only results of the same benchmark on the same machine.
 _TOGETHER = ["benchmark", "machine"]
 
 
 def parted(comparisons: pd.DataFrame, many: int = MANY) -> list[RowIndices]:
-    """Return the rows of each block, in their order; at least one block."""
+    """Return the row numbers of each block, in ascending order; at least one block."""
     sizes = comparisons.groupby(_TOGETHER, sort=False, dropna=False).size()
     number = pd.Series(((sizes.cumsum() - sizes) // many).to_numpy(), sizes.index, dtype="int64")
     block = number.reindex(pd.MultiIndex.from_frame(comparisons[_TOGETHER])).to_numpy()
@@ -60,7 +60,7 @@ def together(frames: Sequence[pd.DataFrame], parts: Sequence[RowIndices]) -> pd.
     return pd.concat(frames, ignore_index=True).iloc[order].reset_index(drop=True)
 
 
-#: What the shipped champion has learnt from.
+#: Training data of the shipped champion.
 SHIPPED = Path("data/raw/measured")
 Featurize = Callable[[ComparisonTables, pd.DataFrame], dict[str, pd.DataFrame]]
 
@@ -72,14 +72,13 @@ def unlabelled(tables: ComparisonTables, valid: pd.DataFrame, featurize: Featuri
 
 
 def shipped(own: pd.DataFrame, featurize: Featurize, directory: Path = SHIPPED) -> pd.DataFrame:
-    """Return the labelled vectors on which the shipped champion was trained.
+    """Return the labelled vectors that the shipped champion was trained on.
 
     Parameters
     ----------
     own : DataFrame
-        The features of the project's own comparisons. Shipped vectors that share an operation with them are
-        left
-        out, so that no fold is tested on operations of its training data.
+        The features of the project's own comparisons. Shipped vectors of the same operations are left out, so
+        that no fold is tested on operations of its training data.
     featurize : callable
         As `featurize`.
     directory : Path
@@ -113,17 +112,17 @@ def featurize(
     valid : DataFrame
         ``comparison_id``, ``valid`` and ``status`` of every comparison, as the stage validate writes it.
     features : {"extended", "retrospective"}
-        What is computed, as for `vectors`.
+        The feature set to compute, as for `vectors`.
     compute : Compute, optional
-        Where blocks of about so `many` comparisons are computed, if there are several.
+        Computes blocks of about `many` comparisons in parallel, if there are several.
 
     Returns
     -------
     dict
         ``features``: ``comparison_id, benchmark, operation, machine, fold_group, status`` and the features;
         ``changes``: ``comparison_id``, and how far its medians moved. In the order of the comparisons table.
-        ``bare``: both, of the same comparisons as if nothing were known of earlier versions.
-        ``runs``: ``spread``, what runs of one build differ by.
+        ``bare``: both for the same comparisons, computed without earlier versions.
+        ``runs``: ``spread``, the usual between-run spread.
     """
     judged = tables.comparisons[["comparison_id"]].merge(valid, on="comparison_id", how="left")
     kept = judged["valid"].fillna(value=False).to_numpy(bool) & judged["status"].notna().to_numpy()

@@ -25,39 +25,39 @@ from features.comparisons.summaries import (
     total_of,
 )
 
-#: Runs of one build scatter by this share of their level (a standard deviation), where nothing tells more:
-#: two of them differ by 1 %.
+#: Between-run standard deviation of one build, as a share of the level, assumed without other evidence: two
+#: runs differ by 1 %.
 ORDINARY = 0.007
-#: What is known beforehand counts as so many versions.
+#: Number of versions that the prior counts for.
 PRIOR_VERSIONS = 3.0
 #: Versions looked at: the last ones of history and baseline, the first ones of the target.
 _PAST, _AFTER = 30, 10
-#: A step between two versions counts as at most so many times the ordinary one: it may be a change.
+#: Steps between versions are cut at this multiple of the usual one, as they may be changes.
 _ORDINARY_STEPS = 3.0
-#: The median of the size of a normal value.
 
 RUNS = ("run_step", "run_spread")
 RUNS_DIRECTIONS = {"run_step": -1, "run_spread": 0}
 
 
-#: What is known beforehand lies between these, whatever the versions of the training data did: a slow-down of
-#: 7 % with tight samples stays plain where nothing else is known.
+#: Bounds of the prior, whatever the versions of the training data did: a slow-down of 7 % with tight samples
+#: remains plain where nothing else is known.
 _LEAST_PRIOR, _MOST_PRIOR = 0.002, 0.007
-#: By how much, in what two runs differ by, a step against all runs may exceed that against the last ones.
+#: A step against all runs may be worse than the step against the last ones by at most this multiple of the
+#: standard deviation between the target and one run.
 _LATELY = 1.5
-#: A single run that is worse by less than this, in its own error, differs as runs do: of 100 runs of one
-#: build against 8 to 30 earlier ones, about one is worse by more.
+#: A single run that is worse by fewer standard errors is within between-run variation: of 100 runs of one
+#: build compared with 8 to 30 earlier ones, about one is worse by more.
 _SIGNIFICANT = 2.9
-#: Fewer versions tell nothing of what is usual.
+#: Least number of versions to estimate the between-run spread.
 _ENOUGH_RUNS = 5
 
 
 class Yardstick(NamedTuple):
-    """Between-run spread of each configuration, and the number of versions from which it was estimated."""
+    """Between-run spread of each configuration, and the number of versions used to estimate it."""
 
     spread: Floats  # shape (n_configurations,): The standard deviation of one run, as a share of the level
-    #: Shape (n_configurations,): Of history and baseline; where there is only one, `spread` is what was known
-    #: beforehand.
+    #: Shape (n_configurations,): Number of versions of history and baseline; with only one, `spread` is the
+    #: prior.
     versions: Floats
 
 
@@ -67,20 +67,15 @@ class Steps(NamedTuple):
     #: step, error: shape (n_configurations,)
     step: Floats
     error: Floats
-    #: Shape (n_configurations,): How many repetitions of the target say no more than one, since they share
-    #: their run (the design effect of clustered samples; Kish 1965, section 5.4).
+    #: Shape (n_configurations,): How many repetitions of the target are worth a single one, as they share a
+    #: run (the design effect of clustered samples; Kish 1965, section 5.4).
     repeated: Floats
-    runs: Floats  # shape (n_configurations,): How many versions the target is
+    runs: Floats  # shape (n_configurations,): Number of versions of the target
     yardstick: Yardstick
 
 
 def run_features(steps: Steps) -> Floats:
-    """Measure the step by the error that repetitions and runs together leave it.
-
-    Returns
-    -------
-    ndarray of shape (len(RUNS), n_configurations)
-    """
+    """Return step / error and the logarithm of the spread, shape (len(RUNS), n_configurations)."""
     return np.array((steps.step / steps.error, np.log(steps.yardstick.spread)))
 
 
@@ -91,7 +86,7 @@ def known_spreads(sides: Sides) -> Floats:
 
 
 def usual_spread(known: Floats) -> float:
-    """Return the middle of what `known_spreads` says; `ORDINARY` where nothing is known."""
+    """Return the median of `known_spreads`, within the bounds of the prior; `ORDINARY` without any."""
     if not len(known):
         return ORDINARY
     return float(np.clip(np.median(known), _LEAST_PRIOR, _MOST_PRIOR))
@@ -100,11 +95,7 @@ def usual_spread(known: Floats) -> float:
 def within_runs(sides: Sides, steps: Steps) -> NDArray[np.bool_]:
     """Return True where the target is one run and not significantly worse than between-run variation.
 
-    False where there are too few earlier runs, and where the target has several runs.
-
-    Returns
-    -------
-    ndarray of bool, shape (n_configurations,)
+    Shape (n_configurations,); False with too few earlier runs, and where the target has several runs.
     """
     sampled = (sides.history.lengths > 0) & (sides.target.lengths > 0)
     told = sampled & (steps.yardstick.versions >= _ENOUGH_RUNS) & (steps.runs == 1)
@@ -121,7 +112,7 @@ def _run_steps(sides: Sides, prior: float) -> Steps:
     size = np.abs(sides.baseline_five[:, 2])
     step, error2 = _of_repetitions(sides, size)
     yardstick, n_past, n_after, long_step = _of_runs(sides, size, prior)
-    # a target that is hardly worse than the last runs is no step, whatever was before them
+    # a target hardly worse than the last runs does not count as a step, whatever the older runs
     lately = step - _LATELY * yardstick.spread * np.sqrt(1 / n_after + 1)
     step = np.where(n_past > 1, np.fmax(long_step, lately), step)
     unknown = PRIOR_VERSIONS / (PRIOR_VERSIONS + yardstick.versions - 1)
@@ -169,22 +160,22 @@ def _of_runs(sides: Sides, size: Floats, prior: float) -> tuple[Yardstick, Float
     squares = np.where(np.isfinite(steps), np.minimum(steps, bound) ** 2, 0.0)
     pairs = np.isfinite(steps).sum(axis=1)
     spread2 = (PRIOR_VERSIONS * prior**2 + total_of(squares) / 2) / (PRIOR_VERSIONS + pairs)
-    # `features.comparisons.outliers` has left out a run far outside all others; a mean bounded further, or a
-    # median, ranks the failures of other data worse
+    # `features.comparisons.outliers` has removed runs far outside all others; a more robust mean, or a
+    # median, ranks the failures of other data sets worse
     level = mean(latest)
     return Yardstick(np.sqrt(spread2), n_past), np.minimum(n_past, _PAST), n_after, mean(t) - level
 
 
-#: Versions looked at on either side of a sibling's step, and how few will do after it.
+#: Versions used on either side of a sibling's step, and the least number after it.
 _NEAR, _FEWEST = 5, 2
-#: From this t on a sibling counts as worse, and fully from this one on.
+#: A sibling counts as worse from the first t on, and fully from the second on.
 _WORSE, _SURELY = 2.0, 6.0
-#: Fewer siblings say nothing; more than `_MOST`, evenly picked, say no more.
+#: Least number of siblings for a share, and the most that are used, evenly picked.
 _ENOUGH_SIBLINGS, _MOST = 5, 256
 #: Pairs of a comparison and a sibling that are handled at once, to bound memory.
 _PAIRS = 1 << 20
 
-#: It is what others did, whatever this operation does.
+#: 0: the feature does not depend on this operation's samples.
 SIBLING_DIRECTIONS: Mapping[str, int] = {"siblings_worse": 0}
 SIBLINGS = tuple(SIBLING_DIRECTIONS)
 
@@ -197,13 +188,9 @@ class _Found(NamedTuple):
 
 
 def sibling_features(sides: Sides) -> Floats:
-    """Return the root of `siblings_worse` for every configuration: from none to a few is more than to most.
+    """Return the square root of `siblings_worse` per configuration, which stresses small shares.
 
-    Between 0 and 1, or NaN.
-
-    Returns
-    -------
-    ndarray of shape (len(SIBLINGS), n_configurations)
+    Shape (len(SIBLINGS), n_configurations), between 0 and 1, or NaN.
     """
     return np.asarray(np.sqrt(siblings_worse(sides))[None, sides.comparison])
 
@@ -213,10 +200,9 @@ def siblings_worse(sides: Sides) -> Floats:
 
     A sibling is another operation of the same benchmark on the same machine that was also measured at that
     version. Its step is Welch's t between the `_NEAR` versions before and at most `_NEAR` versions from it
-    on, up
-    to the target's last version: no later version is used. Siblings are weighted by the square of t scaled to
-    0
-    at `_WORSE` and 1 at `_SURELY`. Where the source states the share itself, that share is returned.
+    on, up to the target's last version: no later version is used. Siblings are weighted by the square of t
+    scaled to 0 at `_WORSE` and 1 at `_SURELY`. Where the source states the share itself, that share is
+    returned.
 
     Returns
     -------
@@ -241,14 +227,7 @@ def _counted(sides: Sides, siblings: Siblings) -> Floats:
 
 
 def _worsened(versions: Versions) -> Floats:
-    """Return how clearly every version is worse than those before, by how many from it on are looked at.
-
-    Between 0 and 1; NaN where the series has too few versions before or from there on.
-
-    Returns
-    -------
-    ndarray of shape (_WINDOW + 1, n_versions)
-    """
+    """Return how clearly (0 to 1) versions are worse than those before, by the number used from each on."""
     n = len(versions.series)
     orders = np.repeat(np.arange(n), np.diff(versions.starts))
     level = Samples(versions.values, orders, versions.starts[:-1], versions.starts[1:]).levels.values
@@ -264,10 +243,7 @@ def _worsened(versions: Versions) -> Floats:
 
 
 def _clear(left: Floats, right: Floats) -> Floats:
-    """Return t of the windows scaled to 0 at `_WORSE` and 1 at `_SURELY`, squared.
-
-    Outlying versions on the left are replaced by the median.
-    """
+    """Return the windows' t without outliers on the left, scaled (`_WORSE`: 0, `_SURELY`: 1) and squared."""
     far = far_runs(np.abs(left))
     if far.any():
         left = np.where(far, np.median(left, axis=1, keepdims=True), left)
@@ -284,10 +260,7 @@ def _same(series: Ints, further: int) -> NDArray[np.bool_]:
 
 
 def _ahead(versions: Versions) -> Ints:
-    """Return the names of each version and its successors in the series, shape (_NEAR, n_versions).
-
-    -2 where there is no successor; no target has that name.
-    """
+    """Return the names of each version and its successors, shape (_NEAR, n_versions); -2 without one."""
     ahead = np.full((_NEAR, len(versions.series)), -2)
     for further in range(min(_NEAR, len(versions.series))):
         n = len(versions.series) - further
@@ -315,7 +288,7 @@ def _pairs(siblings: Siblings) -> Iterator[_Found]:
 
 
 def _reach(siblings: Siblings, ahead: Ints, pairs: _Found) -> Ints:
-    """Return how many of a sibling's versions may be looked at: the last one is one of the target's."""
+    """Return how many versions of each sibling may be used: the last of them is a version of the target."""
     reach = np.ones(len(pairs.version), np.int64)
     first, count = siblings.first[pairs.comparison], (siblings.stop - siblings.first)[pairs.comparison]
     for own in range(1, min(int(count.max(initial=0)), _NEAR)):
@@ -357,7 +330,7 @@ HISTORY = (
     "history_trend",
     "history_range",
 )
-#: See `features.comparisons.vectors.DIRECTIONS`: all but what happened before the target.
+#: See `features.comparisons.vectors.DIRECTIONS`; the trend before the target does not depend on the target.
 HISTORY_DIRECTIONS = {name: 0 if name == "history_trend" else -1 for name in HISTORY}
 
 
@@ -454,16 +427,7 @@ def _squares(deviations: Floats) -> Floats:
 
 
 def _split(b: Floats, t: Floats) -> tuple[Floats, Floats]:
-    """Find the step that explains most of the variance of both windows; negative is worse.
-
-    Returns
-    -------
-    gain : ndarray
-        The share of the versions' variance that a step at the boundary explains, with the step's sign.
-    sharpness : ndarray
-        Variance explained at the boundary / variance explained by the best step in the windows, with the
-        sign.
-    """
+    """Return the variance explained by a step at the boundary: share of all, and of the best step's."""
     both = np.hstack([b, t])
     known = np.isfinite(both)
     centred = np.where(known, both - mean(both)[:, None], 0.0)
@@ -484,19 +448,12 @@ def _split(b: Floats, t: Floats) -> tuple[Floats, Floats]:
 def _against_past_steps(
     past: Floats, t: Floats, jitter: Floats, floor: Floats
 ) -> tuple[Floats, Floats, Floats]:
-    """Compare the step at the boundary with the steps between all adjacent windows of the past.
+    """Compare the step at the boundary with the steps between adjacent windows of the past: size and rank.
 
-    Steps are measured in the deviation inside their two windows, which are as long as the target, at most
-    `_WINDOW` versions: a step that stands out from its surroundings is what people mark.
-
-    Returns
-    -------
-    contrast : ndarray
-        The step at the boundary, as a signed root; NaN if the past holds fewer than two such windows.
-    excess : ndarray
-        Logarithm of 1 + its size by the 95 % quantile of the past steps' sizes, with its sign.
-    rank : ndarray
-        The share of past steps that were smaller, with its sign.
+    Steps are in units of the deviation inside their windows, which are as long as the target, at most
+    `_WINDOW` versions. Returns the step as a signed root (NaN with fewer than two windows in the past), log(1
+    + its size / the past steps' 95 % quantile) and the share of smaller past steps, each with the step's
+    sign.
     """
     contrast, excess, rank = np.full((3, len(past)), np.nan)
     versions = np.minimum(np.isfinite(t).sum(axis=1), _WINDOW)
@@ -529,7 +486,7 @@ def _share(condition: NDArray[np.bool_], values: Floats) -> Floats:
 
 
 def _above(past: Floats, t: Floats) -> Floats:
-    """Return the share of pairs in which the target's version is better than a past one; ties count half."""
+    """Return how often the target is better than past versions, as a share of pairs; ties count half."""
     wins = np.zeros(len(past))
     pairs = np.zeros(len(past))
     for column in t.T:

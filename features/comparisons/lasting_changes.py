@@ -1,8 +1,8 @@
 """Lasting changes over a whole history: steps, and creeping drops that no comparison of two versions shows.
 
-The medians of versions are cut into segments of one level each. Where
-several steps to worse follow each other, or one is blurred, and a straight decline explains them better, it
-is a creeping drop: several small losses within tolerance that add up (seed 000, chapter 5).
+The medians of versions are cut into segments of one level each. If several steps to worse follow each other,
+or one is blurred, and a straight decline explains them better, the change is a creeping drop: several small
+losses within tolerance that add up (seed 000, chapter 5).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from data.comparisons.sides import Floats, Ints
 from features.comparisons.summaries import NOISE_FLOOR, packed, quantile
 
-#: Segments hold at least so many values: fewer are an excursion.
+#: Least number of values in a segment; fewer are an excursion.
 SHORTEST = 3
-#: A step counts as one of the place if it is fewer than so many values away.
+#: A step belongs to a place if it is fewer than this many values away.
 NEAR = 3
-#: Steps looked at on either side of the place.
+#: Most steps examined on either side of a place.
 _STEPS = 12
 
 
@@ -55,7 +55,7 @@ class Courses:
         return cost
 
     def best(self, penalty: float) -> Best:
-        """Find the best courses up to each place and from each place on, where a step costs so much."""
+        """Find the best courses up to each place and from each place on, where each step costs `penalty`."""
         n, width = self.rows.shape
         before, behind = np.full((2, n, width + 1), np.inf)
         begins, ends = np.zeros((n, width + 1), np.int64), np.full((n, width + 1), width)
@@ -94,7 +94,7 @@ class Best:
     """The best courses of many series where a step costs `penalty`; arrays of shape (n, width + 1)."""
 
     penalty: float
-    #: before, behind: what the best course up to each place, and from it on, costs.
+    #: before, behind: cost of the best course up to each place, and from it on.
     before: Floats
     #: begins, ends: where its last segment begins, and its first one ends.
     begins: Ints
@@ -147,7 +147,7 @@ def _without(place: int, courses: Courses, best: Best) -> Floats:
 
 
 def _walked(courses: Courses, at: Ints, level: Floats, turns: Ints, end: int) -> tuple[Floats, Floats]:
-    """Return the size of the largest step from a place towards one end, and how many there are."""
+    """Return the size of the largest step from a place towards one end, and the number of steps."""
     each = np.arange(len(at))
     largest, count = np.zeros((2, len(at)))
     for _ in range(_STEPS):
@@ -173,19 +173,19 @@ def _summed(values: Floats) -> Floats:
 
 
 #: Quantiles of the distance between two values of a normal distribution, in its standard deviations times the
-#: root of 2: the median hardly notices steps, the other notices noise of which most is nothing.
+#: root of 2: the median is hardly affected by steps, the other detects noise that is mostly zero.
 _DISTANCES = ((0.5, 0.6745), (0.75, 1.1503))
-#: Neighbours so far from each other are compared: what drifts for a while varies more between them.
+#: Distances of the neighbours that are compared: with drifting noise, farther ones differ more.
 _APART = (1, 2, 3)
-#: Fewer versions than this don't tell how they vary.
+#: Least number of versions to estimate how they vary.
 _ENOUGH = 4
 #: An interquartile range of a normal distribution, in standard deviations, and the error of a median of one.
 _IQR, _MEDIAN_ERROR = 1.349, 1.2533
-#: Repetitions that a summary stands for, which does not say how many there were.
+#: Repetitions assumed for a summary that does not state them.
 _REPETITIONS = 5
-#: A difference of two values is told from noise, 95 times in 100, from so many of their deviations on.
+#: Two values differ significantly (95 %) from this multiple of their deviation on.
 _TOLD = 1.96 * np.sqrt(2)
-#: A change of this share is what people look for (seed 000, section 5.1).
+#: The relative change that people look for (seed 000, section 5.1).
 WANTED = 0.05
 
 
@@ -215,8 +215,7 @@ def instability(five: Floats, counts: Floats, noise: Floats) -> Floats:
 
     That is 1.96 standard deviations of the difference of two versions' medians. The deviation of a median is
     `noise`, but at least 1.2533 x interquartile range (converted to normal deviations) / sqrt(repetitions),
-    median
-    over all versions. An operation is unstable if the result is above 5 % (`WANTED`).
+    median over all versions. An operation is unstable if the result is above 5 % (`WANTED`).
 
     Parameters
     ----------
@@ -240,21 +239,21 @@ def instability(five: Floats, counts: Floats, noise: Floats) -> Floats:
     return np.asarray(_TOLD * np.fmax(noise, repeated))
 
 
-#: What a step costs, in squares of the noise: so much better has a course with it to explain the series.
-#: Chosen so that fewer than 1 in 200 series without change has one, whether its noise is white, drifts a
-#: little (a correlation of 0.3 from version to version), or has heavy tails.
+#: Cost of a step in squared noise: with the step, a course has to explain the series so much better. Chosen
+#: so that fewer than 1 in 200 series without change has a step, whether the noise is white, drifts a little
+#: (a correlation of 0.3 from version to version), or has heavy tails.
 PENALTY = 28.0
 #: By how much better a straight decline has to explain a drop than steps do.
 _STRAIGHT = 8.0
 #: A decline takes at least so many versions; fewer are a step.
 _SHORTEST_DECLINE = 4
-#: No smaller change is told, as a share: nor do verdicts, unless a model was trained with another floor.
+#: Smallest reported change, as a share; that of verdicts, too, unless a model was trained with another.
 SMALLEST = 0.005
 #: Fewer versions than this have no level before and behind.
 _CHANGES_ENOUGH = 8
-#: Versions of the running median, and how far from it a single one counts, in noise.
+#: Versions of the running median, and the most that a single version may differ from it, in noise.
 _WINDOW, _FARTHEST = 7, 2.5
-#: So often at most the noise is estimated again without the changes found.
+#: Most repetitions of the noise estimate without the changes found.
 _ROUNDS = 3
 #: Numbers of a block, to bound memory.
 _BLOCK = 4_000_000
@@ -276,8 +275,7 @@ def shifts(medians: Floats, signs: Floats) -> tuple[list[tuple[Shift, ...]], Flo
     """Find the lasting changes of many series, and the noise of each series apart from them.
 
     The first search estimates the noise from neighbouring versions. The changes found are then removed, the
-    noise
-    is estimated again, and the search is repeated until its result no longer changes.
+    noise is estimated again, and the search is repeated until its result no longer changes.
 
     Parameters
     ----------
@@ -300,7 +298,7 @@ def shifts(medians: Floats, signs: Floats) -> tuple[list[tuple[Shift, ...]], Flo
     left = [row for row, own in enumerate(found) if own]
     for _ in range(_ROUNDS):
         without = scatter(_levelled(logs[left], signs[left], [found[row] for row in left]))
-        # the least: so it ends, and whatever changes a course leaves in does not count as noise
+        # the minimum: so the loop ends, and changes that a course misses do not count as noise
         noise[left] = np.fmin(noise[left], without)
         then = zip(left, _changes(logs[left], signs[left], noise[left]), strict=True)
         changed = {row: own for row, own in then if own != found[row]}
@@ -321,7 +319,7 @@ def _levelled(logs: Floats, signs: Floats, found: Sequence[Sequence[Shift]]) -> 
 
 
 def _changes(logs: Floats, signs: Floats, noise: Floats) -> list[tuple[Shift, ...]]:
-    """Find the changes of series that vary by this much, the smallest included."""
+    """Find the changes of series with this noise, including those below `SMALLEST`."""
     known = np.isfinite(logs)
     width = int(known.sum(axis=1).max(initial=0))
     found: list[tuple[Shift, ...]] = [()] * len(logs)
@@ -341,7 +339,7 @@ def _changes(logs: Floats, signs: Floats, noise: Floats) -> list[tuple[Shift, ..
 
 
 def _calm(rows: Floats) -> Floats:
-    """Limit how far single versions lie from the running median: outliers are not levels."""
+    """Limit the distance of single versions from the running median, as outliers are not levels."""
     half = _WINDOW // 2
     padded = np.pad(rows, ((0, 0), (half, half)), constant_values=np.nan)
     windows = np.lib.stride_tricks.sliding_window_view(padded, _WINDOW, axis=1)
@@ -365,13 +363,7 @@ def _placed(shift: Shift, place: Ints) -> Shift:
 
 
 class _Stepped:
-    """One series that has steps; positive is better.
-
-    Parameters
-    ----------
-    calm : ndarray of shape (width,)
-        In units of its noise.
-    """
+    """One series with steps; positive is better, `calm` is in units of its noise."""
 
     def __init__(self, calm: Floats, logs: Floats, cuts: Sequence[int], sign: float) -> None:
         self._calm, self._logs, self._cuts, self._sign = calm, logs, cuts, sign
@@ -427,15 +419,7 @@ def _squares(values: Floats) -> float:
 
 
 def _straight(part: Floats) -> tuple[int, int, float]:
-    """Find the decline from one level to another that explains values best.
-
-    Returns
-    -------
-    first, last : int
-        The last value of the level before, and the first one of the level behind.
-    squares : float
-        The sum of the squared distances that are left.
-    """
+    """Find the best decline between two levels: last value before, first behind, squares left."""
     n = len(part)
     coarse = np.unique(np.linspace(0, n - 1, _TRIED).astype(np.int64))
     first, last, _ = _best_of(part, coarse, coarse)

@@ -22,7 +22,7 @@ from features.comparisons.summaries import (
     signed_root,
 )
 
-#: Versions of baseline and of target that are looked at.
+#: Most versions of baseline and of target that are used.
 _SIDE = 10
 #: Versions on either side of the boundary.
 _BEFORE, _AFTER = HISTORY_VERSIONS + _SIDE, LATER_VERSIONS + _SIDE
@@ -34,7 +34,7 @@ _MAD = 0.6745
 _WINDOWS = (10, 20, 40)
 #: Lengths of the windows between which a step is measured in the deviation inside them.
 _CONTRASTS = (3, 5, 8)
-#: What a step costs in squared noise: one that finds small steps, and one that finds what is plain.
+#: Costs of a step in squared noise: the first finds small steps, the second only plain ones.
 _PENALTIES = (6, 20)
 #: Values in units of noise are cut off here.
 _LARGEST = 1e4
@@ -46,7 +46,7 @@ _BY_PENALTY = (
 _LEVELS = ("later_step", "later_change", "soon_step", "soon_change", "soon_range", "recovered", "stayed")
 _UNMOVED = ("target_alone", "later_seen")
 
-#: By name: -1 = the worse all versions from the target on are, the smaller; 0 = that does not move it.
+#: By name: -1 if the feature falls when all versions from the target on get worse, 0 if it does not change.
 LATER_DIRECTIONS: Mapping[str, int] = {
     **dict.fromkeys(_LEVELS, -1),
     **{f"{name}_{size}": -1 for size in _WINDOWS for name in _BY_WINDOW},
@@ -84,7 +84,7 @@ def later_vectors(sides: Sides) -> Floats:
 
 @dataclass(frozen=True)
 class _Course:
-    """Levels of the versions around a boundary, higher is better; NaN where there is none."""
+    """Levels of the versions around a boundary, higher is better; NaN without a version."""
 
     before: Floats  # shape (n, _BEFORE): The newest on the right
     target: Floats  # shape (n, at most _SIDE)
@@ -97,7 +97,7 @@ class _Course:
     ) -> _Course:
         base, own = last(baseline, _SIDE), first(target, _SIDE)
         then = first(later, LATER_VERSIONS)
-        # what came later nobody has checked: zeros are no measurement
+        # later versions are not validated: zeros are missing values
         then = np.where(then > 0, then, np.nan)
         before = _packed(sign * np.hstack([last(history, HISTORY_VERSIONS), base]), _BEFORE, right=True)
         after = _packed(sign * np.hstack([own, then]), _AFTER, right=False)
@@ -116,7 +116,7 @@ class _Course:
 
     @cached_property
     def whole(self) -> Floats:
-        """All of it, shape (n, _BEFORE + _AFTER)."""
+        """All levels, shape (n, _BEFORE + _AFTER)."""
         return np.hstack([self.before, self.after])
 
     @cached_property
@@ -126,7 +126,7 @@ class _Course:
 
     @cached_property
     def floor(self) -> Floats:
-        """The least that counts as noise."""
+        """The least value of noise."""
         return np.asarray(NOISE_FLOOR * self.size)
 
     @cached_property
@@ -150,7 +150,7 @@ def _described(course: _Course) -> dict[str, Floats]:
 
 
 def _levels(course: _Course) -> dict[str, Floats]:
-    """Say where the level went, and whether it stayed there."""
+    """Describe the level after the boundary, and whether it lasted."""
     level, noise, size = course.level, course.noise, course.size
     later = quantile(course.later, 0.5) - level
     soon = quantile(course.after[:, :_SIDE], 0.5) - level
@@ -191,7 +191,7 @@ def _windows(course: _Course, size: int) -> dict[str, Floats]:
 
 
 def _contrasts(course: _Course, size: int) -> dict[str, Floats]:
-    """Measure the step between two windows in the deviation inside them, and by the largest of all others."""
+    """Return the step between the windows at the boundary, by their deviation and by the other steps."""
     windows = np.lib.stride_tricks.sliding_window_view(course.whole, 2 * size, axis=1)
     left, right = windows[..., :size], windows[..., size:]
     steps, place = right.mean(axis=-1) - left.mean(axis=-1), course.before.shape[1] - size
@@ -221,7 +221,7 @@ def _segments(course: _Course, courses: Courses, penalty: float) -> dict[str, Fl
 
 
 def _packed(rows: Floats, width: int, *, right: bool) -> Floats:
-    """Move the known values of every row to one end of so many places, without gaps."""
+    """Move the known values of every row to one end of `width` places, without gaps."""
     known = packed(rows, right=right)
     known = known[:, -width:] if right else known[:, :width]
     empty = np.full((len(rows), width - known.shape[1]), np.nan)
@@ -229,7 +229,7 @@ def _packed(rows: Floats, width: int, *, right: bool) -> Floats:
 
 
 def _best(rows: Floats, length: int = 5) -> Floats:
-    """Return the largest median of so many neighbours in every row; NaN where there are too few."""
+    """Return the largest median of `length` neighbours in every row; NaN where there are too few."""
     middles = np.median(np.lib.stride_tricks.sliding_window_view(rows, length, axis=1), axis=-1)
     return np.fmax.reduce(middles, axis=1)
 
@@ -248,7 +248,7 @@ def _spread(rows: Floats) -> tuple[Floats, Floats]:
 
 
 def _superiority(before: Floats, after: Floats) -> Floats:
-    """Return the share of pairs in which the later version is better; ties count half."""
+    """Return how often later versions are better, as a share of pairs; ties count half."""
     pairs = np.sign(after[:, :, None] - before[:, None, :])
     return np.asarray(_mean_of_known(pairs.reshape(len(pairs), -1)) / 2 + 0.5)
 
@@ -259,10 +259,7 @@ def _mean_of_known(rows: Floats) -> Floats:
 
 
 def _split(before: Floats, after: Floats) -> tuple[Floats, Floats]:
-    """Return the variance explained by a step at the boundary, as a share of all and of the best step's.
-
-    Both have the sign of the step.
-    """
+    """Return the variance explained by a step at the boundary: share of all, and of the best step's."""
     both = np.hstack([before, after])
     known = np.isfinite(both)
     centred = np.where(known, both - mean(both)[:, None], 0.0)

@@ -1,4 +1,4 @@
-"""Samples and earlier runs far outside all others: no verdict is to rest on a single one of them."""
+"""Removal of duplicates, and of samples and earlier runs far outside all others."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 from data.comparisons.sides import HISTORY_VERSIONS, Floats, Ints, Samples, Sides, five_numbers
 from features.comparisons.summaries import last, quantile
 
-#: A side with fewer samples has no "others" to lie outside of.
+#: A side with fewer samples is not searched for outliers.
 FEWEST = 5
-#: A sample is wild if its distance from the nearest other one is more than so many times the range of all
-#: others, by how many there are on the side. The three numbers are what 1 of 1,000 lists of normal values
-#: exceeds (Dixon's ratio, both ends). More samples would allow less than `FAR`, but noise has long tails.
+#: A sample is an outlier if its distance from the nearest other one exceeds this multiple of the range of all
+#: others, by number of samples on the side. 1 of 1,000 lists of normal values exceeds these multiples
+#: (Dixon's ratio, both ends). More samples would allow less than `FAR`, but noise has long tails.
 _FAR_OF_FEW = {5: 11.0, 6: 6.0, 7: 4.0}
 FAR = 3.0
-#: All others count as spanning at least this share of their median: what is wild is gross, too.
+#: Least range of all others, as a share of their median: outliers are gross errors.
 SPAN = 0.01
-#: One run in so many before the target may be wild: what happens more often is how the operation behaves.
+#: At most one in this many runs before the target is an outlier; more frequent values are typical.
 _RUNS_PER_WILD = 20
 #: Configurations whose runs are handled at once, to bound memory.
 _BLOCK = 20_000
@@ -27,21 +27,21 @@ _BLOCK = 20_000
 
 @dataclass(frozen=True)
 class Wild:
-    """The samples and runs that were left out, a row each."""
+    """The removed samples and runs, a row each."""
 
     #: comparison, threads: the comparison's row, and the configuration.
     comparison: Ints
     threads: Ints
     #: ``baseline`` or ``target`` for a sample, ``history`` for a run before the target.
     side: NDArray[np.str_]
-    #: How many samples the side had there, or how many runs lay before the target, this one included.
+    #: Number of samples on the side, or of runs before the target, this one included.
     samples: Ints
     #: value, median: the sample, or the median of the run; and the median of the others.
     value: Floats
     median: Floats
 
     def followed(self, by: Wild) -> Wild:
-        """Return these rows and then those."""
+        """Return these rows followed by those of `by`."""
         pairs = zip(vars(self).values(), vars(by).values(), strict=True)
         return Wild(*(np.concatenate(pair) for pair in pairs))
 
@@ -54,15 +54,13 @@ def without_wild(sides: Sides) -> tuple[Sides, Wild]:
     """Remove outliers: a sample far outside all others of its side, and an outlying run before the target.
 
     Outliers are kept where most of several configurations have one on the same side, as they are then typical
-    of
-    that side. Sides given as five numbers, and baselines of fewer than `FEWEST` runs, are not changed: the
-    last
-    run may be a new level.
+    of that side. Sides given as five numbers, and baselines of fewer than `FEWEST` runs, are not changed: the
+    last run may be a new level.
 
     Returns
     -------
     sides : Sides
-        The same object if there are no outliers.
+        The same object if nothing was removed.
     wild : Wild
         The samples and runs removed.
     """
@@ -91,7 +89,7 @@ def _without_samples(sides: Sides) -> tuple[Sides, Wild]:
 
 
 def _wild(samples: Samples, sides: Sides) -> Ints:
-    """Return the position of the outlying sample of each configuration, -1 where there is none."""
+    """Return the position of the outlying sample of each configuration, -1 without one."""
     at = np.full(len(samples.starts), -1)
     for rows, index in samples.indices:
         at[rows] = _farthest(samples.values[index], index)
@@ -102,7 +100,7 @@ def _wild(samples: Samples, sides: Sides) -> Ints:
 
 
 def _farthest(values: Floats, index: Ints) -> Ints:
-    """Return which position each row of `values` has its wild sample at, -1 where it has none."""
+    """Return the position of the outlier of each row of `values`, -1 without one."""
     above, below = _outlying(np.sort(values, axis=1))
     at, rows = np.full(len(values), -1), np.flatnonzero(above | below)
     column = np.where(above[rows], values[rows].argmax(axis=1), values[rows].argmin(axis=1))
@@ -111,13 +109,13 @@ def _farthest(values: Floats, index: Ints) -> Ints:
 
 
 def _outlying(ordered: Floats) -> NDArray[np.bool_]:
-    """Tell of ascending rows whether their largest and their smallest value is wild, shape (2, n_rows)."""
+    """Return whether the largest and the smallest value of ascending rows are outliers, shape (2, n_rows)."""
     size = ordered.shape[1]
     if size < FEWEST:
         return np.zeros((2, len(ordered)), bool)
     far = _FAR_OF_FEW.get(size, FAR)
     first, second, before_last, last = (ordered[:, column] for column in (0, 1, -2, -1))
-    # what is infinite data.comparisons.validity reports
+    # data.comparisons.validity reports infinite values
     with np.errstate(invalid="ignore", over="ignore"):
         least = SPAN * np.abs(ordered[:, size // 2])
         above = last - before_last > far * np.maximum(before_last - first, least)
@@ -138,7 +136,7 @@ def _without_runs(sides: Sides) -> tuple[Sides, Wild]:
         levels = [last(runs[name].of(block), HISTORY_VERSIONS) for name in names]
         before, edge = np.hstack(levels), levels[0].shape[1]
         far = far_runs(before)
-        # the level of a short baseline may be a new one: it is no accident, nor are earlier runs on it
+        # the level of a short baseline may be new: neither it nor earlier runs on it are outliers
         far[far[:, edge:].any(axis=1) & alone[block]] = False
         for at in np.flatnonzero(far.any(axis=1)).tolist():
             row, known = int(block[at]), np.isfinite(before[at])
@@ -160,17 +158,12 @@ def _without_runs(sides: Sides) -> tuple[Sides, Wild]:
 
 
 def far_runs(levels: Floats) -> NDArray[np.bool_]:
-    """Mark the runs that lie far above or far below all others of their row, shape (n, n_runs).
+    """Mark the runs far above or far below all others of their row; `levels` are above 0, NaN is unknown.
 
-    At most one run of fewer than 40 known runs; none of fewer than `FEWEST`.
-
-    Parameters
-    ----------
-    levels : ndarray of shape (n, n_runs)
-        Above 0; NaN is unknown.
+    Shapes (n, n_runs). At most one run of fewer than 40 known runs; none of fewer than `FEWEST`.
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        # a tenth of the others is as far from them as ten times
+        # a tenth of the others counts as far away as ten times the others
         return _far_above(levels) | _far_above(1 / levels)
 
 
@@ -205,7 +198,7 @@ def _without(samples: Samples, rows: Ints, at: Ints) -> Samples:
 
 
 def _rewritten(samples: Samples, rows: Ints, kept: list[Ints]) -> Samples:
-    """Return `samples` with the lists of `rows` rewritten behind all others, of the positions `kept`."""
+    """Return `samples` with the lists of `rows` replaced by the positions `kept`, appended at the end."""
     if not len(rows):
         return samples
     index, lengths = np.concatenate(kept), np.array([len(one) for one in kept])
@@ -229,7 +222,7 @@ def without_copies(sides: Sides) -> Sides:
     Returns
     -------
     Sides
-        The same object if there are no duplicates.
+        The same object if nothing was removed.
     """
     first: dict[tuple[bytes, ...], int] = {}
     kept = np.ones(len(sides.sign), bool)
@@ -250,7 +243,7 @@ def some(sides: Sides, rows: NDArray[np.bool_] | Ints) -> Sides:
 
 
 def _alike(sides: Sides) -> NDArray[np.intp]:
-    """Return the configurations whose medians another one of the same comparison has, too."""
+    """Return the configurations that have the medians of another one of their comparison."""
     if len(sides.sign) == len(np.unique(sides.comparison)):
         return np.zeros(0, np.intp)
     medians = sides.baseline_five[:, 2], sides.target_five[:, 2]
@@ -262,7 +255,7 @@ def _alike(sides: Sides) -> NDArray[np.intp]:
 
 
 def _content(sides: Sides, row: int) -> tuple[bytes, ...]:
-    """Return all that is known of one configuration; versions count by their place, not by their order."""
+    """Return the content of a configuration as a key; versions count by their rank, not their order."""
     lists: list[Samples] = [getattr(sides, name) for name in _LISTS]
     known = [sides.comparison[row], sides.baseline_five[row], sides.target_five[row]]
     for one in lists:

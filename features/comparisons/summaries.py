@@ -19,11 +19,9 @@ class RankTest:
     #: Shape (n_configurations,): Normal approximation with the correction for ties, without continuity
     #: correction; negative: target worse. 0 if all samples are equal, NaN where a side has none.
     z: Floats
-    #: Shape (n_configurations,): The share of pairs in which the target's sample is the better one, ties
-    #: counting half.
+    #: Shape (n_configurations,): Share of pairs where the target's sample is better; ties count half.
     superiority: Floats
-    #: Shape (n_configurations,): Half a rank in the unit of z: what the continuity correction takes off its
-    #: size.
+    #: Shape (n_configurations,): Half a rank in units of z: the continuity correction.
     continuity: Floats
 
     def p_values(self) -> Floats:
@@ -42,7 +40,7 @@ class Moments:
     variance: Floats
 
     def halves(self) -> tuple[Moments, Moments]:
-        """Return those of the first half of the lists, and of the second."""
+        """Return the moments of the first half of the lists, and of the second."""
         half = len(self.n) // 2
         first, second = slice(half), slice(half, None)
         return self._of(first), self._of(second)
@@ -94,13 +92,10 @@ def moments(samples: Samples) -> Moments:
 
 
 def welch_t(baseline: Moments, target: Moments, sign: Floats) -> Floats:
-    """Return Welch's t of target against baseline; negative: target worse.
+    """Return Welch's t of target against baseline, shape (n_configurations,); negative: target worse.
 
-    Returns
-    -------
-    ndarray of shape (n_configurations,)
-        NaN where a side has fewer than two samples; infinite where means differ and no sample does; 0
-        where nothing differs.
+    NaN where a side has fewer than two samples; infinite where means differ and no sample does; 0 where
+    nothing differs.
     """
     error = np.sqrt(baseline.variance / baseline.n.clip(1) + target.variance / target.n.clip(1))
     shift = sign * (target.mean - baseline.mean)
@@ -142,19 +137,7 @@ def _rank_sums(values: Floats, n_baseline: int) -> tuple[Floats, Floats]:
 
 
 def _midranks(same: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """Give tied neighbours their mean rank.
-
-    Parameters
-    ----------
-    same : ndarray of shape (n, width - 1)
-        Whether a value equals the next one in its sorted row.
-
-    Returns
-    -------
-    midranks : ndarray of shape (n, width)
-    ties : ndarray of shape (n,)
-        t^3 - t summed over the groups of t equal values.
-    """
+    """Return the ranks of each sorted row, their mean for ties, and the sum of t^3 - t over t ties."""
     n, width = len(same), same.shape[1] + 1
     first = np.hstack([np.ones((n, 1), bool), ~same]).ravel()
     start = np.flatnonzero(first)
@@ -253,15 +236,12 @@ _IQR = 1.349
 def oriented(five: Floats, sign: Floats) -> Floats:
     """Return five numbers as if higher were better: where lower is, values are mirrored (v -> -v).
 
+    Ascending, so min and max, and the quartiles, change places where values are mirrored.
+
     Parameters
     ----------
     five : ndarray of shape (..., n_configurations, 5)
     sign : ndarray of shape (n_configurations,)
-
-    Returns
-    -------
-    ndarray of shape (..., n_configurations, 5)
-        Ascending, so min and max, and the quartiles, have changed places where values are mirrored.
     """
     lower = sign < 0
     if not lower.any():
@@ -270,20 +250,16 @@ def oriented(five: Floats, sign: Floats) -> Floats:
 
 
 def relative_differences(baseline: Floats, target: Floats) -> Floats:
-    """Return medians, mins, maxes, q1s and q3s of figure 6.5, per configuration (seed 000, section 6.5).
+    """Return medians, mins, maxes, q1s and q3s of seed 000, figure 6.5, shape (5, n_configurations).
 
-    The shift of the median by the baseline's median, and the distances of the target's min, max and
-    quartiles from its median by that median. Negative medians are a worse target. NaN where a
-    median is zero or unknown.
-
-    Returns
-    -------
-    ndarray of shape (5, n_configurations)
+    The shift of the median by the baseline's median, and the distances of the target's min, max and quartiles
+    from its median by that median. Negative medians are a worse target. NaN where a median is zero or
+    unknown.
 
     Parameters
     ----------
     baseline, target : ndarray of shape (n_configurations, 5)
-        As `oriented` gives them.
+        As `oriented` returns them.
     """
     middle = target[:, 2]
     size = _size(middle)
@@ -302,20 +278,15 @@ def spread(five: Floats) -> Floats:
 
 
 def overlap(baseline: Floats, target: Floats) -> Floats:
-    """Return (target maximum - baseline minimum) / range of both sides together; higher is better.
+    """Return (target maximum - baseline minimum) / range of both sides, shape (n_configurations,).
 
-    1 where the target is nowhere worse or all values are equal, 0 where the target's best value is the
-    baseline's
-    worst, towards -1 for a target far below the baseline.
+    1 where neither end of the target is worse or all values are equal, 0 where the target's best value is the
+    baseline's worst, towards -1 for a target far below the baseline.
 
     Parameters
     ----------
     baseline, target : ndarray of shape (n_configurations, 5)
         As `oriented` returns them.
-
-    Returns
-    -------
-    ndarray of shape (n_configurations,)
     """
     reach = target[:, 4] - baseline[:, 0]
     whole = np.maximum(baseline[:, 4], target[:, 4]) - np.minimum(baseline[:, 0], target[:, 0])
@@ -326,11 +297,8 @@ def superiority(baseline: Floats, target: Floats) -> Floats:
     """Estimate the probability that a target value exceeds a baseline value, from five numbers each.
 
     The quantile functions are taken as linear between the five numbers, so each side is a mixture of four
-    uniform distributions, and the result is the mean over the sixteen pairs of them. Ties count half.
-
-    Returns
-    -------
-    ndarray of shape (n_configurations,)
+    uniform distributions, and the result is the mean over the sixteen pairs of them. Ties count half. Shape
+    (n_configurations,).
     """
     total = np.zeros(len(baseline))
     for i, j in product(range(4), range(4)):
@@ -363,11 +331,7 @@ def _size(median: Floats) -> Floats:
 def first(samples: Samples, width: int) -> Floats:
     """Return the first values of every list, left-aligned, NaN where a list has fewer.
 
-    w is the longest list's length, at most `width`.
-
-    Returns
-    -------
-    ndarray of shape (n_configurations, w)
+    Shape (n_configurations, length of the longest list, at most `width`).
     """
     lengths = np.minimum(samples.lengths, width)
     return _filled(samples, samples.starts, lengths, np.arange(lengths.max(initial=0)))
@@ -376,11 +340,7 @@ def first(samples: Samples, width: int) -> Floats:
 def last(samples: Samples, width: int) -> Floats:
     """Return the last values of every list, right-aligned, NaN where a list has fewer.
 
-    w is the longest list's length, at most `width`.
-
-    Returns
-    -------
-    ndarray of shape (n_configurations, w)
+    Shape (n_configurations, length of the longest list, at most `width`).
     """
     lengths = np.minimum(samples.lengths, width)
     longest = lengths.max(initial=0)

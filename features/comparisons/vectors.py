@@ -43,7 +43,7 @@ from features.comparisons.summaries import (
     welch_t,
 )
 
-#: No change is larger: it could be more than numbers can tell.
+#: Largest change; changes from medians near 0 would overflow.
 FARTHEST = 1e9
 
 
@@ -52,26 +52,26 @@ class PreparedComparisons:
     """Comparisons prepared for judging: no duplicates or outliers, and the changes of their medians."""
 
     sides: Sides
-    wild: Wild  # what was left out of them
+    wild: Wild  # the removed samples and runs
     #: Shape (n_configurations,): The target's median against the baseline's, as a share of it, `FARTHEST` at
     #: most; negative is worse.
     change: Floats
-    steps: Steps  # the same against what runs differ by
-    #: Shape (n_configurations,): Whether that is no more than what runs of this operation differ by.
+    steps: Steps  # steps relative to between-run variation
+    #: Shape (n_configurations,): Whether the change is within the between-run variation of this operation.
     within: NDArray[np.bool_]
     #: worst, best: shape (n_comparisons,): The configuration with the smallest and with the largest change;
-    #: -1 where there is none.
+    #: -1 without configurations.
     worst: Ints
     best: Ints
 
     @classmethod
     def of(cls, sides: Sides, run_spread: float = ORDINARY) -> PreparedComparisons:
-        """Leave out copies and wild samples, and compare the medians; `run_spread` as `vectors` takes it."""
+        """Remove duplicates and outliers, and compare the medians; `run_spread` as in `vectors`."""
         return cls.compared(*without_wild(without_copies(sides)), run_spread)
 
     @classmethod
     def compared(cls, sides: Sides, wild: Wild, run_spread: float) -> PreparedComparisons:
-        """Compare the medians of sides from which `wild` was removed."""
+        """Compare the medians of `sides`, whose outliers `wild` are already removed."""
         before, after = sides.baseline_five[:, 2], sides.target_five[:, 2]
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             change = sides.sign * (after - before) / np.abs(before)
@@ -102,7 +102,7 @@ class PreparedComparisons:
         return found
 
 
-#: A baseline of fewer versions is too short to tell what runs differ by.
+#: A baseline of fewer versions is too short to estimate between-run variation.
 _SHORT = 5
 
 
@@ -123,7 +123,7 @@ def without_past(sides: Sides) -> Sides:
 
 
 def with_past(sides: Sides, rows: Ints) -> Sides:
-    """Return some configurations with all that was before their target as baseline, and without history."""
+    """Return the configurations `rows` with history and baseline joined as their baseline."""
     own = some(sides, rows)
     baseline = _joined(own.history, own.baseline)
     nothing = Samples(baseline.values, baseline.orders, baseline.starts, baseline.starts)
@@ -145,8 +145,8 @@ _STATISTICS = ("medians", "mins", "maxes", "q1s", "q3s")
 _REDUCTIONS = ("min", "med", "max")
 SEED_FEATURES = tuple(f"{statistic}_{reduction}" for statistic in _STATISTICS for reduction in _REDUCTIONS)
 
-#: What is computed per configuration, and which of its lowest, middle and highest value is kept; the sum of
-#: z values is divided by the root of their number (Stouffer): small shifts everywhere add up.
+#: Features per configuration, and which of their lowest, middle and highest value is kept; the sum of z
+#: values is divided by the root of their number (Stouffer): small shifts everywhere add up.
 _PER_CONFIGURATION: dict[str, tuple[str, ...]] = {
     "rank_z": ("min", "med", "sum"),
     "superiority": ("min", "med"),
@@ -168,8 +168,8 @@ _PER_CONFIGURATION: dict[str, tuple[str, ...]] = {
 EXTENDED_FEATURES = tuple(
     f"{name}_{reduction}" for name, reductions in _PER_CONFIGURATION.items() for reduction in reductions
 )
-#: Whether a larger value makes ``fail`` less probable (-1) or more (1), by what is computed per
-#: configuration; 0: it does not change where all of the target's samples get worse by a factor.
+#: By feature per configuration: whether a larger value makes ``fail`` less probable (-1) or more (1); 0: the
+#: feature does not change if all of the target's samples get worse by a factor.
 _DIRECTIONS = {
     **dict.fromkeys(_STATISTICS[1:], 0),
     **dict.fromkeys(("baseline_noise", "spread_ratio", "repetitions", "past_known"), 0),
@@ -180,32 +180,32 @@ _DIRECTIONS = {
 DIRECTIONS: Mapping[str, int] = {
     name: _DIRECTIONS.get(name.rpartition("_")[0], -1) for name in SEED_FEATURES + EXTENDED_FEATURES
 } | {**LATER_DIRECTIONS}
-#: What is computed.
+#: All features but those of later versions.
 FEATURES = SEED_FEATURES + EXTENDED_FEATURES
-#: How much the target scatters, and how many samples there are, is no evidence by itself; what has a
-#: direction is measured in it.
+#: Hidden from models: scatter and number of samples are not evidence by themselves; features with a direction
+#: are measured in units of them.
 _WITHHELD = (*_STATISTICS[1:], "baseline_noise", "spread_ratio", "repetitions", "run_spread")
 _SEEN = tuple(name for name in FEATURES if name.rpartition("_")[0] not in _WITHHELD)
-#: What takes samples for independent.
+#: Statistics that assume independent samples.
 _OF_INDEPENDENT = ("rank_z", "welch_t")
-#: The feature that says how large the step is, in its own error.
+#: The feature that measures the step in units of its standard error.
 EVIDENCE = "run_step_min"
-#: What the two sides tell, without versions.
+#: Features of the two sides, without those of versions.
 _OF_SIDES = [name for name in _PER_CONFIGURATION if name not in HISTORY + SIBLINGS]
-#: Of these rows, those in units of noise; and with them, those of which the root is taken.
+#: Rows of `_OF_SIDES` in units of noise; and these together with the other rows whose root is taken.
 _NOISY = [*map(_OF_SIDES.index, ("welch_t", "baseline_effect", "pooled_effect", "run_step"))]
 _ROOTED = [*_NOISY, *map(_OF_SIDES.index, ("lows", "highs"))]
 _SEED = len(SEED_FEATURES)
-#: Where the sum stands.
+#: Column of the sum of z values.
 _SUM = FEATURES.index("rank_z_sum")
 
-#: Comparisons handled at once: few enough that what is computed in between stays in the processor's cache.
+#: Comparisons handled at once: few enough for intermediate results to stay in the processor's cache.
 _BLOCK = 16_384
 #: Statistics in units of noise are cut off here before their root is taken.
 _LARGEST = 1e4
-#: No feature is larger: forests compute in float32, and such a value says "beyond comparison" already.
+#: Bound of all features: forests compute in float32, and larger values would not say more.
 _BOUND = 1e9
-#: Repetitions a side that five numbers stand for where a source does not say: the fewest that have them all.
+#: Repetitions per side assumed for five numbers without a count: the fewest that have all five.
 SUMMARISED = 5
 
 
@@ -220,7 +220,7 @@ def computed(features: FeatureSet) -> FeatureSet:
 
 
 def described(features: FeatureSet) -> tuple[str, ...]:
-    """Return what `vectors` computes for a set: the columns that models see are among them."""
+    """Return the names of the columns of `vectors` for a set, with those that models do not use."""
     return FEATURES + _of_later(features)
 
 
@@ -281,10 +281,8 @@ def vectors(
     -------
     ndarray of shape (n_comparisons, n_features)
         In the order of ``described(features)``, between -`_BOUND` and `_BOUND`. NaN where a feature is
-        unknown:
-        features of versions without history and with one version per side. Where there are five numbers
-        instead
-        of samples, features of samples are estimated from them.
+        unknown: features of versions without history and with one version per side. Where there are five
+        numbers instead of samples, features of samples are estimated from them.
     """
     sides = sides.normalized
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
@@ -308,10 +306,7 @@ def _vectors(sides: Sides, steps: Steps) -> Floats:
 
 @cache
 def _kept(n_rows: int) -> Ints:
-    """Return the positions of the features among the lowest, middle and highest values of `n_rows` rows.
-
-    Features of rows beyond `n_rows` are left out. The position of a sum holds another value until it is set.
-    """
+    """Return the positions of the features of `n_rows` rows among all lowest, middle and highest values."""
     rows = [*_STATISTICS, *_PER_CONFIGURATION][:n_rows]
     parts = [name.rpartition("_") for name in SEED_FEATURES + EXTENDED_FEATURES]
     order = [*_REDUCTIONS, "sum"]
@@ -329,13 +324,7 @@ def _stouffer(z: Floats, sides: Sides) -> Floats:
 
 
 def _per_configuration(sides: Sides, steps: Steps) -> Floats:
-    """Compute one row per feature of configurations; without `HISTORY` and `SIBLINGS` where all lack them.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_configurations)
-        Finite or NaN, except the statistics of seed 000.
-    """
+    """Compute the features of configurations, a row each; no versions and siblings if all unknown."""
     b, t = oriented(np.array((sides.baseline_five, sides.target_five)), sides.sign)
     values = _of_five_numbers(b, t) | _of_samples(sides)
     values |= dict(zip(RUNS_DIRECTIONS, run_features(steps), strict=True))
@@ -357,7 +346,7 @@ def _per_configuration(sides: Sides, steps: Steps) -> Floats:
 
 
 def _look_back(values: dict[str, Floats], sides: Sides, steps: Steps) -> None:
-    """Let nothing be worse than it is against all runs before, where the baseline is one run or few."""
+    """Take features against all earlier runs where they are better and the baseline has few runs."""
     rows = short_of_runs(sides)
     if not len(rows):
         return
@@ -398,11 +387,7 @@ def _of_samples(sides: Sides) -> dict[str, Floats]:
 
 
 def _of_summaries(b: Floats, t: Floats) -> dict[str, Floats]:
-    """Estimate what `_of_samples` computes where a source gave only five numbers.
-
-    They are taken as the quantiles of `SUMMARISED` repetitions a side: the spread of a rank test under no
-    change, and the error of a mean, follow from their number.
-    """
+    """Estimate the features of `_of_samples` from five numbers, as quantiles of `SUMMARISED` repetitions."""
     better, n = superiority(b, t), float(SUMMARISED)
     error = np.sqrt((spread(b) ** 2 + spread(t) ** 2) / n)
     return {

@@ -1,10 +1,10 @@
-"""From co-runs to vectors."""
+"""The family ``corun`` in the features package: from co-runs to vectors."""
 
 from features.supply import FeaturesSupply
 
 
 def featurize_stage() -> None:
-    """Stage featurize: instances and their vectors."""
+    """Stage featurize: write the instances and their vectors."""
     import pandas as pd
 
     from data.corun.tables import CorunTables

@@ -19,9 +19,9 @@ from data.corun.tables import AND, HOST_DTYPES, CorunTables, corunner_columns
 from data.paths import Places
 
 PLACES = Places("corun")
-#: What identifies an instance.
+#: Columns that identify an instance.
 CORUN = ["task", "corunners", "machine"]
-#: The same, and what it is grouped by.
+#: All columns of an instance but its features, with their types.
 KEYS = {
     "task": "str",
     "corunners": "str",
@@ -33,7 +33,7 @@ KEYS = {
     "impact": "float64",
 }
 OWN, OTHERS, MOST = "own_", "others_", "most_"
-#: Where on the scale of a machine's solo times its fixed cost is looked for.
+#: Quantiles of a machine's solo times used to estimate its fixed cost.
 QUANTILES = (0.01, 0.05, 0.1, 0.25, 0.5)
 FIXED = 1
 
@@ -52,7 +52,7 @@ class Solo:
 
     @classmethod
     def of(cls, tables: CorunTables) -> Solo:
-        """Take the medians over repetitions."""
+        """Return medians over the repetitions of solo runs."""
         runs = tables.tasks
         rates = runs[tables.events].div(runs["solo_seconds"], axis="index")
         by = [runs["machine"], runs["task"]]
@@ -102,7 +102,7 @@ class Placed:
 
     @classmethod
     def of(cls, pairs: pd.DataFrame) -> Placed:
-        """Take them from a table of pairs."""
+        """Return the tasks and co-runners of a table of pairs."""
         columns = corunner_columns(pairs)
         beside = [
             tuple(sorted(name for name in names if isinstance(name, str)))
@@ -155,15 +155,12 @@ def time_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
     """Return features from the solo times of each task and its co-runners.
 
     For the task (``own_``) and as the mean over its co-runners (``others_``): ``seconds``, the logarithm of
-    the
-    solo time; ``over_q<n>``, its difference from that quantile of the machine's solo times; ``fixed_share``,
-    the
-    machine's fixed cost as a share of it (the sum over co-runners); ``activity``, the mean of log(1 + rate);
-    ``vs_<engine>``, its logarithm minus that of the same task under another engine of the same device.
-    ``longer``
-    is the task's ``seconds`` minus the co-runners', ``both_fixed`` the product of the shares, ``twins`` the
-    number
-    of co-runners that are the same task, ``beside`` the number of co-runners.
+    the solo time; ``over_q<n>``, its difference from that quantile of the machine's solo times;
+    ``fixed_share``, the machine's fixed cost as a share of it (the sum over co-runners); ``activity``, the
+    mean of log(1 + rate); ``vs_<engine>``, its logarithm minus that of the same task under another engine of
+    the same device. ``longer`` is the task's ``seconds`` minus the co-runners', ``both_fixed`` the product of
+    the shares, ``twins`` the number of co-runners that are the same task, ``beside`` the number of
+    co-runners.
     """
     owners, names, machines = placed.flat
     number = len(placed.tasks)

@@ -1,4 +1,4 @@
-"""From fingerprints to vectors."""
+"""The family ``fingerprints`` in the features package: from fingerprints to vectors."""
 
 from features.supply import FeaturesSupply
 

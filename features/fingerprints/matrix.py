@@ -24,9 +24,9 @@ from data.tables.specs import Spec, Tables
 Threads = Literal["one", "all", "both"]
 PLACES = Places("fingerprints")
 RUN = ["machine", "repetition"]
-#: What the column of a stressor that ran on every thread ends with.
+#: Suffix of the column of a stressor that ran on every thread.
 EVERY_THREAD = "@all"
-#: Applications whose logarithms correlate this much are the same one at other settings.
+#: Applications whose logarithms correlate this much count as one application at several settings.
 COPY = 0.99
 #: ``cpu_model``, because ``cpu`` is a stressor.
 KEYS = {"machine": "str", "repetition": "int64", "cpu_model": "str", "cores": "float64"}
@@ -42,7 +42,7 @@ TARGETS = {
 
 @dataclass(frozen=True)
 class Measured:
-    """An application's performance, with the fingerprints of the machines on which it ran."""
+    """An application's performance, and the fingerprints of the machines that it ran on."""
 
     #: application, metric, better: ``better`` is "lower" (a time) or "higher" (a rate).
     application: str
@@ -58,13 +58,13 @@ class Measured:
     cpus: NDArray[np.str_]
 
     def rows(self, index: NDArray[np.int64] | NDArray[np.bool_]) -> Measured:
-        """Return those rows."""
+        """Return a copy with the rows `index`."""
         return replace(
             self, x=self.x[index], y=self.y[index], machines=self.machines[index], cpus=self.cpus[index]
         )
 
     def only(self, columns: list[int]) -> Measured:
-        """Return those columns."""
+        """Return a copy with the columns `columns`."""
         kept = tuple(self.columns[column] for column in columns)
         return replace(self, columns=kept, x=self.x[:, columns])
 
@@ -77,7 +77,7 @@ class Measured:
 
     @property
     def speed(self) -> NDArray[np.float64]:
-        """The logarithm of the performance, turned so that more is better."""
+        """The logarithm of the performance, negated where lower is better."""
         return self._turned(np.log(self.y))
 
     def performance(self, speed: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -112,13 +112,12 @@ class FingerprintTable(Tables):
         """Return an application's measurements with their fingerprints.
 
         A measurement whose repetition also has a fingerprint on that machine is paired with that run; any
-        other is
-        paired with the median of the machine's runs.
+        other is paired with the median of the machine's runs.
 
         Raises
         ------
         InputError
-            If there is no such application, or none of its machines has a fingerprint.
+            If the application is unknown, or none of its machines has a fingerprint.
         """
         rows = self.targets[self.targets["application"] == application]
         if rows.empty:
@@ -142,14 +141,14 @@ class FingerprintTable(Tables):
     def covering(self, limit: int) -> tuple[str, ...]:
         """Choose applications: those measured on most machines, spread over the kinds, without near-copies.
 
-        The kinds (what comes before the first colon of the name; without colons there is one) take turns;
-        each gives the application that most machines have, first by name among equals. An application whose
-        logarithm correlates by `COPY` or more with one already chosen is passed over.
+        The kinds (the part of the name before the first colon; without colons, all are of one kind) take
+        turns; each adds the application measured on most machines, first by name among equals. An application
+        whose logarithm correlates by `COPY` or more with one already chosen is skipped.
 
         Parameters
         ----------
         limit : int
-            The most that are chosen; all are taken where there are no more than that.
+            Most applications to choose; all are returned if there are at most so many.
         """
         if len(self.applications) <= limit:
             return self.applications
@@ -177,7 +176,7 @@ class FingerprintTable(Tables):
         Raises
         ------
         InputError
-            If a file is missing or is no Parquet file.
+            If a file is missing or not a Parquet file.
         """
         try:
             return cls(*(pd.read_parquet(directory / f"{name}.parquet") for name in ("features", "targets")))

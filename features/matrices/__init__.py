@@ -1,4 +1,4 @@
-"""From matrices of raw metrics to vectors."""
+"""The family ``matrices`` in the features package: from matrices of raw metrics to vectors."""
 
 from features.supply import FeaturesSupply
 

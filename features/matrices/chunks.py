@@ -20,7 +20,7 @@ from data.tables.specs import typed
 from features.matrices.forms import Known, NoiseSums, Rows, contrasted, joined, middle_and_unit
 
 Floats = NDArray[np.float64]
-#: Numbers of some columns that are read at once.
+#: Numbers that are read at once.
 _AT_ONCE = 20_000_000
 
 
@@ -33,9 +33,9 @@ class CleanChunks:
     files : tuple of Path
         Each holds whole pairs of whole test cases.
     metrics : tuple of str
-        The raw metrics, all of which are in every chunk.
+        The raw metrics, which every chunk has.
     parts : int
-        What is said of a pair comes from the other parts; 1: from all.
+        Statistics for a pair are learned from the other parts; 1: from all.
     """
 
     files: tuple[Path, ...]
@@ -54,15 +54,15 @@ class CleanChunks:
         return MatrixTables(runs, nothing, typed(None, MatrixTables.SPECS["metrics"].dtypes)), part
 
     def learning(self, part: Floats) -> list[NDArray[np.bool_]]:
-        """Return the runs that each `Known` is learned from: all, then those outside of each part."""
+        """Return the runs that each `Known` is learned from: all, then those outside each part."""
         others = range(self.parts if self.parts > 1 else 0)
         return [np.ones(len(part), bool), *(part != number for number in others)]
 
 
 def learned(chunks: CleanChunks, compute: Compute) -> list[Known]:
-    """Learn what `features.matrices.forms.known` does of all runs; then of those outside of each part.
+    """Compute `features.matrices.forms.known` from all runs; then from those outside of each part.
 
-    A column at a time gives medians and units; noise is summed up by chunks.
+    Medians and units are computed column by column, noise as sums over chunks.
     """
     step = max(1, _AT_ONCE // max(chunks.rows, 1))
     some = [chunks.metrics[start : start + step] for start in range(0, len(chunks.metrics), step)]
@@ -75,7 +75,7 @@ def learned(chunks: CleanChunks, compute: Compute) -> list[Known]:
 
 
 def rows_of(chunks: CleanChunks, known: Sequence[Known], file: Path) -> Rows:
-    """Contrast the pairs of a chunk, each in the light of the parts that it is not of."""
+    """Contrast the pairs of a chunk, each with the statistics learned from the other parts."""
     tables, part = chunks.read(file)
     if chunks.parts == 1:
         rows = contrasted(tables, known[0])

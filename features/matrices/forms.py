@@ -37,7 +37,7 @@ class GroupSums:
         return GroupSums(self.sums + other.sums, self.totals + other.totals)
 
     def means(self, prior: float) -> Floats:
-        """Return the means by group, drawn towards that of all; the last row is of all."""
+        """Return the means by group, shrunk towards that of all groups, which is the last row."""
         every = self.sums.sum(axis=0) / np.maximum(self.totals.sum(axis=0), 1)
         means = (self.sums + prior * every) / (self.totals + prior)
         means[-1] = every
@@ -118,23 +118,23 @@ def _variance(rows: Floats, count: Floats) -> Floats:
 Floats = NDArray[np.float64]
 Whole = NDArray[np.intp]
 
-#: The share of the values other than zero of a metric that are too small to tell from zero.
+#: Share of a metric's nonzero values that are indistinguishable from zero.
 SMALL = 0.05
-#: A difference is never known better than this, as a share of the value.
+#: Least uncertainty of a difference, as a share of the value.
 FLOOR = 0.01
-#: Nor better than this where one of the two values is zero: events that hardly ever happen come by ones.
+#: Least uncertainty where one of the two values is zero: rare events are counted one by one.
 ZERO = 0.3
-#: What is known of all groups counts as so many pairs, and as so many runs, beside a group's own.
+#: Weight of the statistics of all groups in those of one group, as a number of pairs and of runs.
 PAIRS, RUNS = 10.0, 8.0
-#: Normal pairs that are needed to learn how much they differ.
+#: Least number of normal pairs to estimate how much they differ.
 FEW = 5
-#: Deviations in per cent are cut here.
+#: Bound of deviations in percent.
 MOST_PER_CENT = 1e6
-#: Beyond so many units of noise a metric is counted.
+#: Metrics are counted whose difference exceeds so many units of noise.
 BEYOND = (2.0, 3.0, 5.0, 10.0)
-#: Of these means of differences.
+#: Powers of the means of differences.
 POWERS = (2, 4)
-#: Of the metrics, ordered by how much they differ: the first ones, and shares from the top.
+#: Ranks and upper quantiles of the differences over all metrics.
 LEADING, SHARES = (1, 2, 3, 5, 10), (0.1, 0.25, 0.5, 0.75)
 
 
@@ -147,12 +147,12 @@ class Rows:
     #: ``run_id, pair_id, workload, group, side``, row by row; a form of one row per pair has its first target
     #: run's.
     about: pd.DataFrame
-    y: Floats  # shape (n_rows,): 1 is abnormal, 0 normal; NaN where nobody has said
-    blocks: int = 1  # the columns, without those `beside`, are so many times the same metrics
-    beside: int = 0  # so many columns at the end are no metrics: they are not projected
+    y: Floats  # shape (n_rows,): 1 is abnormal, 0 normal; NaN without a label
+    blocks: int = 1  # how often the columns repeat the same metrics
+    beside: int = 0  # number of columns at the end that are not metrics; they are not projected
 
     def of(self, chosen: NDArray[np.bool_] | Whole) -> Rows:
-        """Return the rows that are `chosen`, or at those places."""
+        """Return the rows selected by a mask or by indices."""
         about = self.about.iloc[chosen].reset_index(drop=True)
         return replace(self, x=self.x[chosen], about=about, y=self.y[chosen])
 
@@ -169,8 +169,7 @@ class Known:
     """Statistics of the training tables that the forms use.
 
     Differences are of scaled values, ``arcsinh(value / unit)``: nearly proportional to the value below the
-    unit,
-    and to its logarithm, with its sign, beyond.
+    unit, and to its logarithm, with its sign, beyond.
     """
 
     metrics: tuple[str, ...]  # length n_metrics
@@ -193,7 +192,7 @@ class Known:
         return np.arcsinh(values / self.units)
 
     def unscaled(self, values: Floats) -> Floats:
-        """Return the metrics' own values of what `scaled` returned."""
+        """Return the metrics' values, given the result of `scaled`."""
         return np.sinh(values) * self.units
 
     def places(self, groups: Sequence[str]) -> Whole:
@@ -222,7 +221,7 @@ def known(tables: MatrixTables, metrics: Sequence[str]) -> Known:
 
 
 def middle_and_unit(column: Floats) -> tuple[float, float]:
-    """Return the median of a metric's values, and which of them are small; of finite ones, or NaN."""
+    """Return the median of a metric's values, and the largest size that counts as small; NaN is ignored."""
     found = column[~np.isnan(column)]
     middle = float(np.median(found)) if found.size else 0.0
     apart = np.abs(found[found != 0])
@@ -232,7 +231,7 @@ def middle_and_unit(column: Floats) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class NoiseSums:
-    """How much pairs and runs differ in some tables, summed up, so that it can be added."""
+    """Sums of squared differences of pairs and of variances of runs; instances can be added."""
 
     normal: int  # pairs that are known to be normal
     #: drift, likely: squared differences of those, and of all that are not known to be abnormal.
@@ -265,7 +264,7 @@ class NoiseSums:
 
     def learned(self, start: Known) -> Known:
         """Return a copy of `start` with the noise estimated from these sums."""
-        # where hardly a pair is known to be normal, those that nobody has judged must do
+        # with few pairs labelled normal, unlabelled pairs are used, too
         drift = self.drift if self.normal >= FEW else self.likely
         return replace(start, drift=drift.means(PAIRS), spread=self.spread.means(RUNS))
 
@@ -280,7 +279,7 @@ def flattened(tables: MatrixTables, known: Known) -> Rows:
 def concatenated(tables: MatrixTables, known: Known) -> Rows:
     """Make a row of each target run: the baseline run of the same number, then the target run itself.
 
-    Where there are fewer baseline runs, they are taken again from the first. Gaps hold the training median.
+    If there are fewer baseline runs, they are reused from the first. Gaps hold the training median.
     """
     target, baseline = _partners(tables.runs)
     filled = _filled(tables, known)
@@ -307,18 +306,14 @@ def contrasted(tables: MatrixTables, known: Known) -> Rows:
     """Make one row per pair: the differences between its matrices' medians, in units of the metric's noise.
 
     The noise of a metric is the spread of the differences of normal training pairs of the group, scaled by
-    how
-    much the runs of this baseline vary compared with the group; or the difference to expect from the runs of
-    these two matrices, if that is larger. Their variance is the baseline's, moderated by that of the group
-    (Smyth
-    2004, "Linear models and empirical Bayes methods"), so that baselines of two runs suffice. Values are
-    compressed by ``arcsinh``. A metric missing on one side counts as equal.
+    how much the runs of this baseline vary compared with the group; or the difference to expect from the runs
+    of these two matrices, if that is larger. Their variance is the baseline's, moderated by that of the group
+    (Smyth 2004, "Linear models and empirical Bayes methods"), so that baselines of two runs suffice. Values
+    are compressed by ``arcsinh``. A metric missing on one side counts as equal.
 
     Further columns: the sizes of these differences over all metrics, by rank, by quantile and by the share
-    beyond
-    2, 3, 5 and 10, up or down; the spread of the target's runs compared with the baseline's; the share of
-    metrics
-    that the target lacks.
+    beyond 2, 3, 5 and 10, up or down; the spread of the target's runs compared with the baseline's; the share
+    of metrics missing in the target.
     """
     matrices = MatrixPairs.of(tables, known.scaled(_finite(tables, known.metrics)))
     place = known.places(matrices.about["group"].tolist())
@@ -336,7 +331,7 @@ def noise(matrices: MatrixPairs, known: Known, place: Whole) -> Floats:
     Parameters
     ----------
     place : ndarray of shape (n_pairs,)
-        Of the pair's group in `known`.
+        The row of the pair's group in `known`.
     """
     own = np.maximum(matrices.counts[0] - 1, 0)
     usual = known.spread[place]
@@ -345,7 +340,7 @@ def noise(matrices: MatrixPairs, known: Known, place: Whole) -> Floats:
         chance = moderated * (1 / matrices.counts).sum(axis=0)
     chance[~np.isfinite(chance)] = 0
     least = np.where((matrices.middles == 0).any(axis=0), ZERO, FLOOR) ** 2
-    # where runs vary more than those that were learned from, so do matrices
+    # matrices vary more where runs vary more than in training
     drift = known.drift[place] * (moderated + least) / (usual + least)
     return np.asarray(np.sqrt(np.maximum(drift, chance) + least))
 
@@ -374,10 +369,7 @@ def _filled(tables: MatrixTables, known: Known) -> Floats:
 
 
 def _pair_labels(tables: MatrixTables) -> Floats:
-    """Return 1 where a target run of a pair is abnormal, 0 where those that are flagged are not, or NaN.
-
-    Pairs are in the order of their first runs.
-    """
+    """Return 1 for pairs with an abnormal target run, 0 with only normal ones among the flagged, else NaN."""
     standing, flagged = tables.standing, flags(tables.runs)
     normal, abnormal = (
         np.bincount(standing.pair, standing.target & (flagged == label), len(standing.names)) > 0
@@ -414,7 +406,7 @@ def sizes_told(units: Floats) -> dict[str, Floats]:
     sizes, metrics = np.abs(units), units.shape[1]
     ranks = {f"largest difference {rank}": min(rank, metrics) for rank in LEADING}
     ranks |= {f"difference at {share:.0%}": int(share * (metrics - 1)) + 1 for share in SHARES}
-    # of all metrics in order only a few are told
+    # only a few order statistics are needed
     ordered = np.partition(sizes, sorted({metrics - rank for rank in ranks.values()}), axis=1)
     found = {name: np.arcsinh(ordered[:, metrics - rank]) for name, rank in ranks.items()}
     rise, fall = ([(way > bound).sum(axis=1) for bound in BEYOND] for way in (units, -units))
@@ -423,7 +415,7 @@ def sizes_told(units: Floats) -> dict[str, Floats]:
         told = zip(BEYOND, counts, strict=True)
         found |= {f"metrics{words} beyond {bound:g}": count / metrics for bound, count in told}
     for power in POWERS:
-        # even: to square twice takes a fraction of raising to the fourth power
+        # powers are even; squaring twice takes a fraction of raising to the fourth power
         raised = (sizes**2) ** (power // 2)
         found[f"mean difference of power {power}"] = np.log1p(raised.mean(axis=1) ** (1 / power))
     return found
@@ -443,11 +435,11 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Removal:
-    """Rows of pairs from which differences between the sides can be removed."""
+    """Rows of pairs that can be recomputed without some of the differences between the sides."""
 
     rows: Rows  # of targets, as they are, those of a pair one after the other
-    #: Ndarray, shape as ``rows.x``, or None: The same where the runs of every target are moved so that all
-    #: their middles are the baselines'; None of rows that are differences themselves.
+    #: Shape as ``rows.x``: The rows after the runs of each target were moved so that their medians are the
+    #: baseline's; None for rows that are differences themselves.
     still: Floats | None
     pairs: NDArray[Any]  # shape (n_pairs,)
     sizes: Floats  # shape (n_pairs, n_metrics): How much the sides differ, in units of noise
@@ -457,7 +449,7 @@ class Removal:
 
     @classmethod
     def of(cls, form: str, tables: MatrixTables, known: Known, rows: Rows) -> Removal:
-        """Prepare the `rows` that a form made of `tables`, whose pairs all have both sides."""
+        """Prepare the `rows` of a form of `tables`, whose pairs all have both sides."""
         metrics = len(known.metrics)
         if form == "contrasted":
             pairs = np.arange(len(rows.x))
@@ -485,15 +477,15 @@ class Removal:
         Parameters
         ----------
         pair : ndarray of shape (n_versions,)
-            Whose version it is.
+            The pair of each version.
         removed : ndarray of shape (n_versions, n_metrics)
-            Where the target is to be the baseline.
+            Metrics whose difference is removed.
 
         Returns
         -------
         x : ndarray of shape (n_version_rows, n_columns)
         version : ndarray of shape (n_version_rows,)
-            Of each row, rising.
+            The version of each row, ascending.
         """
         counts = self.counts[pair]
         version = np.repeat(np.arange(len(pair)), counts)
@@ -514,5 +506,5 @@ class Removal:
             for place, told in enumerate(sizes_told(units).values(), start=metrics):
                 x[:, place] = told
             return x
-        # of two blocks the first is the baseline's, which stays
+        # the first of two blocks is the baseline's and does not change
         return np.where(np.tile(removed, self.rows.blocks), self.still[row], x)

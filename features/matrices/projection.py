@@ -11,7 +11,7 @@ from features.matrices.forms import Rows
 
 Floats = NDArray[np.float64]
 
-#: A column whose spread is a smaller share of its mean is constant.
+#: A column is constant if its standard deviation is a smaller share of its mean.
 CONSTANT = 1e-9
 
 
@@ -58,7 +58,8 @@ class Projection:
         Parameters
         ----------
         most : int or None
-            Components at most; fewer where the rows have no more. None: no projection.
+            Largest number of components, also limited by the numbers of rows and metrics. None: no
+            projection.
         """
         metrics, beside = _parted(rows)
         mean = np.concatenate([metrics.mean(axis=0), beside.mean(axis=0)])
@@ -70,27 +71,25 @@ class Projection:
 
     @classmethod
     def of_moments(cls, moments: RowMoments, beside: int, most: int) -> Projection:
-        """Learn the same from the moments of rows of one block, which need not be there all at once."""
+        """Learn from the moments of rows of one block, so that the rows need not be in memory at once."""
         scale = _scale(moments.mean, np.sqrt(np.diag(moments.cross) / moments.n))
         width = len(scale) - beside
         cross = moments.cross[:width, :width] / np.outer(scale[:width], scale[:width])
         return cls(moments.mean, scale, _oriented(_leading(cross, min(most, width, max(moments.n - 1, 1)))))
 
     def leading(self, components: int | None) -> Projection:
-        """Return the projection to so many leading components, or, if None, to none: only standardised."""
+        """Return a copy with the first `components` components; None: standardisation only."""
         axes = None if components is None or self.axes is None else self.axes[:components]
         return replace(self, axes=axes)
 
     def standardised(self, rows: Rows) -> Floats:
-        """Return the columns of `rows` as they are but for mean and spread, shape as ``rows.x``."""
+        """Return the standardised columns of `rows`, shape as ``rows.x``."""
         return self._columns(rows, None)
 
     def projected(self, rows: Rows) -> Floats:
-        """Return the components of every block of `rows`, followed by the further columns, standardised.
+        """Return the standardised components of every block of `rows`, then the further columns.
 
-        Returns
-        -------
-        ndarray of shape (n_rows, n_blocks * n_components + n_beside)
+        Shape (n_rows, n_blocks * n_components + n_beside).
         """
         return self._columns(rows, self.axes)
 
@@ -116,7 +115,7 @@ def _axes(rows: Floats, most: int) -> Floats:
     if n < width:
         _, _, axes = np.linalg.svd(rows, full_matrices=False)
     else:
-        # the square of the columns is much smaller than the rows
+        # the cross product of the columns is much smaller than the rows
         axes = _leading(rows.T @ rows, most)
     return _oriented(axes[:most])
 

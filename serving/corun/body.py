@@ -56,14 +56,14 @@ def _told(known: Head | Static | Online) -> dict[str, Any]:
 
 
 def _ready(uri: Address = None) -> Static:
-    """Load the static model and read what answers; errors as of `load_static`."""
+    """Load the static model and compile it for fast predictions; errors as of `load_static`."""
     static = load_static(uri)
     static.quick()
     return static
 
 
 def _try_static(static: Static) -> None:
-    """Ask for the impact of a known task on another one; raises where there is none."""
+    """Predict one known co-run; ValueError if the impact is not positive."""
     machine, tasks = next(iter(static.known.on.items()))
     task = min(tasks)
     rows = static.known.rows(Placed([task], [(task,)], [machine]), static.card.features)
@@ -73,7 +73,7 @@ def _try_static(static: Static) -> None:
 
 
 def _try_online(online: Online) -> None:
-    """Ask for the impact where no event changed; raises where there is none."""
+    """Predict the impact of unchanged event rates; ValueError if it is not finite."""
     unchanged = np.zeros((1, len(online.model.card.events)))
     log_impact = np.asarray(online.model.model.second.predict(unchanged), np.float64).item()
     if not np.isfinite(log_impact):
@@ -132,7 +132,7 @@ def imported(kind: str, sources: list[Path], directory: Path, *, keep_going: boo
 
 
 def answer_static(body: bytes, static: Static) -> Answered:
-    """Predict the co-runs of a request; of unknown tasks and machines it says that nothing can be told."""
+    """Predict the co-runs of a request; unknown tasks and machines get an answer without an impact."""
     request = request_of(body, StaticRequest)
     notes: list[str] = []
     rows = list(_rows(request.tasks, static, notes))

@@ -1,4 +1,4 @@
-"""What models of impact are worth: figures 4 and 5 of seed 002, importance, seconds, placements."""
+"""Charts of co-run models: figures 4 and 5 of seed 002, importance, online accuracy, placements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CORUNNERS, _EVENTS, _LINES = 30, 40, 5
 
 
 def times_chart(given: EvaluatedCoruns) -> Chart | None:
-    """Draw the co-run times of three tasks beside each other task (seed 002, figure 1)."""
+    """Draw the co-run times of three tasks with each co-runner (seed 002, figure 1)."""
     impacts = given.impacts
     if impacts.shape[1] < 2:  # noqa: PLR2004 - nothing varies
         return None
@@ -59,7 +59,7 @@ def _slows(impacts: pd.DataFrame) -> str:
 
 
 def _most(impacts: pd.DataFrame, one: str, several: str) -> str:
-    """Say of which columns the mean is largest, where one cannot be told from another."""
+    """Name the columns with the largest mean, including those not significantly smaller."""
     leaders = Leaders.of(impacts)
     return f"{listed(leaders.all)} {several if leaders.alike else one}"
 
@@ -70,7 +70,7 @@ def _evenly(number: int, most: int) -> list[int]:
 
 
 def heat_map(given: EvaluatedCoruns) -> Chart | None:
-    """Draw the impact on each task (row) beside each co-runner (column)."""
+    """Draw the impact on each task (row) by each co-runner (column)."""
     impacts = given.impacts
     if impacts.empty:
         return None
@@ -93,7 +93,7 @@ def heat_map(given: EvaluatedCoruns) -> Chart | None:
 
 
 def events_chart(given: EvaluatedCoruns) -> Chart | None:
-    """Draw by which factor each event's count changed in the co-run with the largest impact (figure 2)."""
+    """Draw the ratio of co-run and solo event counts for the co-run with the largest impact (figure 2)."""
     task, other = given.strongest
     here = {"task": task, "machine": given.machine}
     pairs = where(given.tables.pairs, corunner_1=other, **here)
@@ -154,7 +154,7 @@ def trend_chart(given: EvaluatedCoruns) -> Chart | None:
 
 #: Features in the chart of importance, and residuals whose rows are named.
 _FEATURES, _WORST = 20, 3
-#: What the columns of residuals are called.
+#: Names of the columns of residuals.
 _AXES = {
     "fitted": Axis("predicted impact"),
     "residual": Axis("residual (impact)"),
@@ -283,7 +283,7 @@ def seconds_chart(online: OnlineScores, repeats: Repeatability, tolerance: float
 
 
 def placement_chart(check: Check) -> Chart:
-    """Draw the totals of placements at random, and where the chosen, the best and the worst lie."""
+    """Draw the total run times of random placements, with the chosen, the best and the worst one."""
     saved = f"{check.random.mean() - check.chosen:.1f} s ({percent(check.saving)}) of run time"
     title = (
         f"Placed by predictions of unseen pairs, {check.tasks} tasks save {saved} against placements at "

@@ -1,4 +1,4 @@
-"""What the stages of the family ``corun`` left behind, read for its report."""
+"""Read the results of the stages of the family ``corun`` for its report."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Check:
 
 
 def check(predicted: pd.DataFrame, measured: pd.DataFrame, solo: pd.Series, seed: int) -> Check | None:
-    """Place all tasks by predictions, and add up what was measured."""
+    """Place all tasks by predicted impacts, and return the measured total times; None with too few data."""
     tasks = [task for task in measured.index if task in measured.columns and task in solo.index]
     if len(tasks) < _FEWEST:
         return None
@@ -85,13 +85,12 @@ def check(predicted: pd.DataFrame, measured: pd.DataFrame, solo: pd.Series, seed
     )
 
 
-#: Where ``perfjudge corun measure`` of the shipped tasks lies.
 _NAMES = dict.fromkeys(("task", "corunners", "machine"), "str")
 INSTANCES = _NAMES | {"solo_seconds": "float64", "impact": "float64"}
 RESIDUALS = _NAMES | dict.fromkeys(
     ("fitted", "residual", "standardised", "theoretical", "scale", "leverage", "cook"), "float64"
 )
-#: What evaluation writes, by the names of the files.
+#: Tables written by the evaluation, by file name.
 TABLES = {
     "oof": _NAMES
     | dict.fromkeys(("design", "model", "kind"), "str")
@@ -163,7 +162,7 @@ class OnlineEntry(BaseModel):
 
 
 class OnlineScores(BaseModel):
-    """What the online model is worth."""
+    """Scores of the online model."""
 
     design: str
     champion: str
@@ -183,7 +182,7 @@ class OnlineScores(BaseModel):
 
 
 class Metrics(pages.Metrics[Entry]):
-    """What the page uses of ``metrics.json``."""
+    """The part of ``metrics.json`` that the page uses."""
 
     data: DataSet
     tolerance: float
@@ -240,7 +239,7 @@ class EvaluatedCoruns:
 
     @cached_property
     def unseen(self) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """The champion's predictions of unseen pairs on `machine`, and what was measured, as `impacts`."""
+        """The champion's out-of-fold predictions for pairs on `machine`, and the measured impacts."""
         rows = where(self.oof, model=self.metrics.champion, design=self.metrics.main)
         return self._matrix(rows, "predicted"), self._matrix(rows, "measured")
 

@@ -58,12 +58,12 @@ def _static(found: Located) -> Static:
 
 
 def static_name() -> str:
-    """Return the name under which static models are registered."""
+    """Return the registered name of static models."""
     return project_params(Corun).section.promote.name
 
 
 def online_name() -> str:
-    """Return the name under which online models are registered."""
+    """Return the registered name of online models."""
     return project_params(Corun).section.online.name
 
 
@@ -73,7 +73,7 @@ load_online = SECONDS.load
 
 
 def known_online(uri: Address = None) -> Online | None:
-    """Load the online model, by default the champion; None where there is no champion."""
+    """Load the online model, by default the champion; None if the registry has no champion."""
     if uri is None and registered(f"models:/{online_name()}@{CHAMPION}") is None:
         return None
     return load_online(uri)

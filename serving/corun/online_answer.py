@@ -1,4 +1,4 @@
-"""Impact from the first seconds of a task alone and beside others: by progress, a trained model, or both."""
+"""Impact from the first seconds of a solo run and a co-run: by progress, a trained model, or both."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from training.corun.progress import (
 from training.estimators.answering import require_finite
 
 Floats = NDArray[np.float64]
-#: Impacts of what was seen below this ask whether the two are swapped.
+#: Observed impacts below this cause a note that the two runs may be swapped.
 FASTER = 0.99
 #: A rate is divided into the processor's share, its clock, and instructions a cycle.
 _CHAIN = ("task-clock", "cpu-cycles")
@@ -42,7 +42,7 @@ _CHAIN = ("task-clock", "cpu-cycles")
 
 @dataclass(frozen=True)
 class ProgressOpinion:
-    """What progress says."""
+    """The impact estimated from progress."""
 
     kind: ProgressKind
     mixture: ImpactBelief
@@ -56,7 +56,7 @@ class ProgressOpinion:
 def progress_opinion(
     pair: Sequence[Looked], *, whole: bool | None, ended: float | None = None
 ) -> ProgressOpinion | None:
-    """Tell the impact by progress; None if nothing was counted in both runs that tells it."""
+    """Estimate the impact by progress; None if both runs share no event that measures progress."""
     solo, corun = pair
     there = {name for name in solo.counted & corun.counted if all(one.table[name].sum() > 0 for one in pair)}
     by = kind(there)
@@ -132,13 +132,13 @@ def _notes(
     return notes
 
 
-#: Logarithm of the odds from which it is asked whether the two are swapped: 3 to 1.
+#: Log odds from which a note says that the two runs may be swapped: 3 to 1.
 ASKED = math.log(3)
 
 
 @dataclass(frozen=True)
 class TrainedOpinion:
-    """What the trained model says."""
+    """The impact predicted by the trained model."""
 
     impact: float
     width: float
@@ -217,13 +217,13 @@ def _trained_notes(machine: str | None, seconds: float, missing: float, online: 
     return notes
 
 
-#: What the two runs are called where they are no files.
+#: Names of the two runs if they are not files.
 NAMES = ("solo", "corun")
-#: What answers without training.
+#: Name and version of the answer without a trained model.
 PROGRESS = ModelAnswer(name="progress", version="untrained", uri="training.corun.progress")
 #: The share of impacts that intervals are to hold, where no card says it.
 CONFIDENCE = 0.9
-#: A model that lacks more of its events is not asked where progress is told by work.
+#: With more missing events, the model is not used if work measures the progress.
 _LACKING = 0.5
 
 
@@ -237,28 +237,29 @@ def answer(
     whole: bool | None = None,
     ended: float | None = None,
 ) -> OnlineAnswer:
-    """Answer from samples of the same task alone and beside others.
+    """Predict the impact from samples of a task alone and with its co-runners.
 
     Parameters
     ----------
     solo, corun : DataFrame
-        ``t_seconds`` and a column per event, as `data.measure.perf_stat.read` reads them.
+        ``t_seconds`` and a column per event, as `data.measure.perf_stat.read` returns them.
     machine : str or None
-        Where they were measured; None: on one that the model was trained on.
+        The machine of the samples; None: one that the model was trained on.
     online : Online or None
-        The trained model; None: there is none.
+        The trained model, if any.
     names : sequence of str
-        What notes and errors call the two runs.
+        Names of the two runs in notes and errors.
     whole : bool, optional
-        Whether `solo` is a whole run, not only its beginning. By default, if it lasts longer than `corun`.
+        Whether `solo` is a complete run, not only its beginning. Default: whether it lasts longer than
+        `corun`.
     ended : float, optional
-        After how many seconds the task ended beside others, if it did, and `solo` is a whole run.
+        Seconds after which the co-run ended, if it did and `solo` is a complete run.
 
     Raises
     ------
     InputError
-        If one of them cannot be used, see `serving.corun.online_samples.looked`, or they have nothing in
-        common.
+        If one of them cannot be used, see `serving.corun.online_samples.looked`, or they share no usable
+        event.
     """
     events = () if online is None else online.model.card.events
     pair = [looked(table, name, events) for table, name in zip((solo, corun), names, strict=True)]
@@ -310,7 +311,7 @@ def _quantiles(mixture: ImpactBelief, confidence: float) -> tuple[float, float, 
 
 
 def _drivers(told: ProgressOpinion | None, learned: TrainedOpinion | None) -> list[ImpactDriverAnswer]:
-    """Return what drives the answer: work is divided exactly, what a model makes of rates is its guess."""
+    """Return the drivers of the answer, preferring the exact split by progress to the model's attribution."""
     if learned is None or (told is not None and told.kind.hides is None):
         return told.drivers if told else []
     return learned.drivers

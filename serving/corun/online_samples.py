@@ -1,4 +1,4 @@
-"""The first seconds of a run as they come from perf: what is wrong with them, and what can still be used."""
+"""Check and repair the first seconds of a run, as sampled by perf."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def looked(table: pd.DataFrame, source: str, events: Collection[str] = ()) -> Lo
 
 
 def _strange(names: Sequence[str], events: Collection[str]) -> list[str]:
-    """Say once which events nobody knows, with the nearest that are known."""
+    """Return a message about unknown events, with the nearest known names."""
     found = [
         f"{name} (did you mean {near}?)" if near else name
         for name, near in synonyms.unknown(names, events).items()
@@ -113,7 +113,7 @@ def _require_counts(table: pd.DataFrame, source: str) -> None:
 
 
 def _asleep(table: pd.DataFrame) -> pd.DataFrame:
-    """Return zeros for intervals in which nothing was counted: perf counts nothing of a task that sleeps."""
+    """Fill intervals without any counts with zeros: perf counts nothing while a task sleeps."""
     events = table.drop(columns=TIME)
     missing = events.isna().to_numpy()
     nothing = missing.all(axis=1)[:, None] & ~missing.all(axis=0)
@@ -125,7 +125,7 @@ def _without_gaps(table: pd.DataFrame, source: str) -> tuple[pd.DataFrame, pd.Da
     times = table[TIME].to_numpy(np.float64)
     lasted = np.diff(times, prepend=0.0)
     usual = float(np.median(lasted))
-    # perf may have been told to wait before the first interval, so a long one before it is no gap
+    # a long time before the first interval is not a gap: perf may have been started with a delay
     gaps = np.flatnonzero(lasted[1:] > GAP * usual) + 1
     starts, stops = np.array([0, *gaps]), np.array([*gaps, len(table)])
     # the interval that ends a gap lasted unknown long
@@ -146,6 +146,6 @@ def _without_gaps(table: pd.DataFrame, source: str) -> tuple[pd.DataFrame, pd.Da
 
 
 def _filled(table: pd.DataFrame, gaps: NDArray[np.intp], usual: float) -> pd.DataFrame:
-    """Return the samples with a row for each gap, in which nothing was counted."""
+    """Return the samples with an empty row inserted for each gap."""
     missing = pd.DataFrame({TIME: table[TIME].to_numpy()[gaps] - usual})
     return pd.concat([table, missing]).sort_values(TIME, ignore_index=True)

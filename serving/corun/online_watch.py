@@ -1,4 +1,4 @@
-"""A run that is sampled while it runs, and what its impact seems to be by then."""
+"""Sample a task while it runs, and predict its impact after each interval."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from serving.corun.static import some
 from serving.corun.text import settling_text
 from training.corun.progress import KINDS
 
-#: What notes call the run that is watched.
+#: Name of the watched run in notes.
 _NAME = "the task beside others"
-#: Seconds after its start from which a process is told to be watched late.
+#: Seconds after its start from which a process counts as watched late.
 _LATE = 0.5
 
 
 @dataclass(frozen=True)
 class Watching:
-    """What is watched, and what it is held against."""
+    """A task to watch, with its solo samples and the trained model."""
 
     target: Sequence[str]
     solo: Path
@@ -47,7 +47,7 @@ class Watching:
     online: Online | None
 
     def answers(self, say: Callable[[str], None]) -> Iterator[OnlineAnswer]:
-        """Yield what is known of the impact after each interval, until the task ends or Ctrl-C."""
+        """Yield an answer after each interval, until the task ends or Ctrl-C."""
         alone = read(self.solo, SAMPLE_DTYPES)
         events = _countable(alone, self.solo, say)
         # a process may have run for some time
@@ -111,7 +111,7 @@ def _sampled(
 
 
 def _whole_lines(path: Path) -> str:
-    """Return what perf has written of whole intervals: the last may lack events yet."""
+    """Return the complete lines that perf has written; an incomplete last line is dropped."""
     try:
         text = path.read_text()
     except OSError:
@@ -120,7 +120,7 @@ def _whole_lines(path: Path) -> str:
 
 
 def _running(target: Sequence[str], stack: ExitStack) -> tuple[int, int]:
-    """Return the process that is watched, and what can be read from when it has ended."""
+    """Return the watched process id, and a file descriptor that is readable once it has ended."""
     if not _is_pid(target):
         if shutil.which(target[0]) is None:
             raise InputError(f"needs the program {target[0]!r}, which is not installed", place="watch")
@@ -138,7 +138,7 @@ def _running(target: Sequence[str], stack: ExitStack) -> tuple[int, int]:
 
 
 def _after(alone: pd.DataFrame, seconds: float) -> pd.DataFrame:
-    """Return what is left of the samples alone after some seconds."""
+    """Return the solo samples after the first `seconds`, with times counted from there."""
     left = alone[alone[TIME] > seconds]
     if seconds < _LATE or left.empty:
         return alone
@@ -152,8 +152,9 @@ def _is_pid(target: Sequence[str]) -> bool:
 def shown(watching: Watching, *, as_json: bool) -> OnlineAnswer:
     """Watch a task to its end; return the last answer.
 
-    Each goes to standard output as a line of JSON if that is asked for, else to a line of the terminal that
-    the next one replaces; nothing in a pipe.
+    With `as_json`, each answer is a line on standard output; otherwise it replaces a line of the terminal,
+    and nothing
+    is shown in a pipe.
     """
     console = Console(stderr=True)
     last: OnlineAnswer | None = None

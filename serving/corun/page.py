@@ -1,4 +1,4 @@
-"""What the page about co-runs holds: the figures and the table of seed 002, from whatever data was given."""
+"""Content of the report on co-runs: figures and table of seed 002, for the given data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from serving.corun.evaluated import Check, EvaluatedCoruns, check
 from serving.reports.charts import Chart, percent
 from serving.reports.rendering import CORUN, render
 
-#: What tasks are held out for, in words.
+#: Descriptions of the evaluation designs.
 _UNSEEN = {
     "random": "pairs whose other direction was measured",
     "pairs": "pairs that never ran together",
@@ -68,7 +68,7 @@ def _apart(given: EvaluatedCoruns) -> str:
 
 
 def _placed(checked: Check, noise: float | None) -> str:
-    """Say whether placing by predictions pays, beside how much a task differs from itself."""
+    """Describe the time saved by placement, compared with the variation of solo runs."""
     saved = f"Placing all tasks by predictions saves {percent(checked.saving)} of run time"
     if noise is not None and checked.saving <= noise:
         return (
@@ -94,7 +94,7 @@ def _noise(repeats: float | None, error: float | None) -> str:
 
 #: Number, chart, and what to say where it cannot be drawn.
 Figure = tuple[str, Chart | None, str]
-#: What each way to divide says, and which sentence names it.
+#: Meaning of each evaluation design, and its sentence.
 DESIGNS = {
     "random": "At random (the co-run paper's split): the other direction of a pair may have been seen",
     "pairs": "Pairs never seen, in neither direction",

@@ -1,4 +1,4 @@
-"""Which tasks to put together: the best placement, beside random ones and the worst."""
+"""Placement of tasks on machines: the best, random and worst ones, predicted and measured."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from serving.reports.text_tables import tabulated
 from training.corun import placement
 from training.corun.placement import Placement, Room
 
-#: Where the measured placements of a project lie.
+#: Directory of a project's measured placements.
 PLACEMENTS = Path("data/raw/placements")
 PLAN = "plan.json"
 BEST, WORST, RANDOM = "best", "worst", "random-"
@@ -56,7 +56,7 @@ class MeasuredPlacements:
 
     @property
     def checked(self) -> CheckedAnswer:
-        """What the predicted best saved of the run time of those at random."""
+        """The time that the predicted best placement saved, compared with random placements."""
         drawn = self.totals["placement"].str.startswith(RANDOM)
         predicted = self._saving("predicted", drawn)
         return CheckedAnswer(
@@ -73,7 +73,7 @@ class MeasuredPlacements:
 
 
 def checked_on(machine: str, directory: Path = PLACEMENTS) -> CheckedAnswer | None:
-    """Return what a plan for `machine` saved when it was run; None where none was."""
+    """Return the measured saving of a plan for `machine`; None if no plan was measured there."""
     if not (directory / PLACEMENTS_FILE).is_file():
         return None
     found = read_measured(directory)
@@ -110,7 +110,7 @@ def read_measured(directory: Path) -> MeasuredPlacements:
 
 
 def measured_text(found: MeasuredPlacements) -> str:
-    """Return what was predicted and measured as a table, and what it says."""
+    """Return predicted and measured totals as a text table, with a summary."""
     rows = [
         (
             str(row["placement"]),
@@ -128,7 +128,7 @@ def measured_text(found: MeasuredPlacements) -> str:
 Floats = NDArray[np.float64]
 #: Placements at random that a total is compared with.
 DRAWS = 1000
-#: Of these, so many are listed, to be measured beside the best and the worst.
+#: Number of random placements to measure along with the best and the worst.
 LISTED = 5
 
 

@@ -1,4 +1,4 @@
-"""What questions about co-runs and their answers look like as JSON: over HTTP and from ``--json``."""
+"""JSON schemas of co-run requests and answers, for HTTP and ``--json``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, Field
 from data.tables.documents import MAX_COUNT, Given
 from serving.http.schemas import ModelAnswer, Name, ServedModel, example, finite
 
-#: Seconds that a run may last: no clock tells less, and nobody waits for more.
+#: Allowed duration of a run in seconds: clock resolution to a practical maximum.
 SHORTEST, LONGEST = 1e-6, 1e9
 Count = Annotated[float, Field(ge=0, lt=MAX_COUNT, allow_inf_nan=False)]
 #: Most co-runs in one request, co-runners of a task, intervals of a run, and events.

@@ -32,7 +32,7 @@ def some(names: Sequence[str], most: int = 4) -> str:
     return f"{listed} and {more} more" if more > 0 else listed
 
 
-#: How many single drivers of a co-run are named; what is left of a side is one more.
+#: Number of drivers listed per co-run; the remainder of each side is one more.
 NAMED = 4
 #: The run times of a side, what its other co-runs showed, and all of it that is not named.
 SECONDS, CORUNS, REST = "seconds", "coruns", "rest"
@@ -40,7 +40,7 @@ SECONDS, CORUNS, REST = "seconds", "coruns", "rest"
 
 @dataclass(frozen=True)
 class Things:
-    """What may drive an answer: rates of an event on one side, times of a side, times of both together."""
+    """Feature groups for attribution: event rates per side, times per side, and times of both together."""
 
     names: tuple[str, ...]
     owners: NDArray[np.intp]
@@ -53,7 +53,7 @@ class Things:
         return cls(names, np.array([names.index(owner) for owner in owners], np.intp))
 
     def named(self, shares: Sequence[float]) -> dict[str, float]:
-        """Return shares by name; both sides' times have one half each of what both have together."""
+        """Return shares by name; the share of both sides' times is split in half between them."""
         *single, both = shares
         found = dict(zip(self.names[:-1], single, strict=True))
         for side in (OWN, OTHERS):
@@ -64,7 +64,7 @@ class Things:
 def explained(
     task: str, beside: tuple[str, ...], machine: str, static: Static
 ) -> tuple[ExplainedAnswer, list[ImpactShareAnswer]]:
-    """Return what a co-run is compared with, and what drives it from there."""
+    """Return the reference co-run of an explanation, and the contributions of the strongest drivers."""
     columns = static.card.features
     row = static.known.rows(Placed([task], [beside], [machine]), columns)
     usual = static.known.usual(machine, len(beside), columns)
@@ -94,7 +94,7 @@ def explained(
 
 
 def strength(share: ImpactShareAnswer) -> tuple[bool, float, str]:
-    """Return by what drivers are sorted: the strongest first, what is not named last."""
+    """Return the sort key of drivers: the strongest first, remainders last."""
     return share.feature.endswith(f"_{REST}"), -abs(share.contribution), share.feature
 
 
@@ -125,7 +125,7 @@ def _side(side: str, shares: Sequence[ImpactShareAnswer]) -> float:
 
 
 def _listed(each: Sequence[ImpactShareAnswer], beside: Sequence[str]) -> list[ImpactShareAnswer]:
-    """Return the strongest, the strongest first, and the sums of what is left of each side."""
+    """Return the strongest drivers in descending order, and the sum of the others of each side."""
     ranked = sorted(each, key=strength)
     rest = [
         _share(f"{side}{REST}", np.nan, np.nan, _side(side, ranked[NAMED:]), beside) for side in (OTHERS, OWN)
@@ -150,7 +150,7 @@ ONLINE_HINT = (
 
 @dataclass(frozen=True)
 class Question:
-    """A task, what runs beside it, and where; without a machine, the only one that is known."""
+    """A task, its co-runners and the machine; None: the only known machine."""
 
     task: str
     beside: tuple[str, ...]
@@ -170,7 +170,7 @@ def ask_each(questions: Sequence[Question], static: Static, notes: Sequence[str]
 
 
 def impacts(tasks: Sequence[str], machine: str, static: Static) -> Floats:
-    """Return the impact on each task beside each, shape (n_tasks, n_tasks), at once."""
+    """Return the impact of each task (column) on each task (row), shape (n_tasks, n_tasks)."""
     number = len(tasks)
     placed = Placed(
         [task for task in tasks for _ in range(number)],

@@ -27,7 +27,7 @@ _ADDED = "adds: to the impact of the usual co-run; they sum to the impact"
 
 
 def static_text(answer: StaticAnswer) -> str:
-    """Return how much slower, the interval, seconds where known, what drives it, and what to know."""
+    """Return a static answer as text: impact, interval, seconds where known, drivers and notes."""
     (found,) = answer.predictions
     told = [
         f"{found.task} beside {', '.join(found.corunners)} on {found.machine}: {impact_text(found.impact)}",
@@ -41,7 +41,7 @@ def static_text(answer: StaticAnswer) -> str:
 
 
 def shares_text(found: StaticPrediction) -> str:
-    """Return what is added to the usual co-run, and what that is, for each that is added up."""
+    """Return the drivers of a prediction as a table, after the sum for each explained co-run."""
     several = len(found.drivers_explain) > 1
     sums = [
         f"{found.task} beside {_others(one)}: {one.impact:.3f} is {one.usual_impact:.3f} (the usual co-run) "
@@ -64,7 +64,7 @@ def _others(told: ExplainedAnswer | ImpactShareAnswer) -> str:
 
 
 def online_text(found: OnlineAnswer) -> str:
-    """Return how much slower the task gets, the interval, what drives it, and what to know about it."""
+    """Return an online answer as text: impact, interval, drivers and notes."""
     told = [
         f"{impact_text(found.impact)}, from {found.sampled_seconds:.1f} s of samples alone and together",
         interval_text(found),
@@ -89,7 +89,7 @@ def settling_text(found: OnlineAnswer) -> str:
 
 
 def place_text(found: PlaceAnswer) -> str:
-    """Return the placement, its predicted total, and what it saves."""
+    """Return the placement, its predicted total, and the time saved."""
     best = found.placements[0]
     how = "no other has less" if found.exact else "found by exchanging tasks"
     first = (
@@ -102,7 +102,7 @@ def place_text(found: PlaceAnswer) -> str:
 
 
 def _text(told: Sequence[str], notes: Sequence[str], tables: Sequence[str], model: ModelAnswer) -> str:
-    """Return what is told, what to know about it, tables after an empty line, and which model answered."""
+    """Join lines, notes and tables, and name the model."""
     lines = [*told, *(f"note: {note}" for note in notes), *([""] if tables else []), *tables]
     return "\n".join([*lines, f"model {model.name} {model.version} ({model.uri})", ""])
 
@@ -147,7 +147,7 @@ def impact_text(impact: float | None) -> str:
 
 
 def interval_text(found: Estimate) -> str:
-    """Say what the interval of the impact is."""
+    """Return the prediction interval of the impact in words."""
     return f"{found.confidence:.0%} interval of the impact: {found.low:.3f} to {found.high:.3f}"
 
 
@@ -156,7 +156,7 @@ def drivers_table(
     columns: tuple[str, str] = ("here", "usual"),
     against: str = "the usual value",
 ) -> str:
-    """Return what drives the answer as a table."""
+    """Return the drivers as a text table."""
     numbers = (*columns, "effect")
     rows = [
         (driver_name(one.feature), _number(one.value), _number(one.usual), f"{one.contribution:+.1%}")

@@ -1,4 +1,4 @@
-"""The commands ``perfjudge experiments ...``, which only pass on what the user said."""
+"""The commands ``perfjudge experiments ...``."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _DIGITS = 12
 
 
 def value(given: Any) -> str:
-    """Write a knob or a count; a digest is cut."""
+    """Format a parameter or a count; None becomes a dash."""
     if given is None:
         return "\N{EN DASH}"
     if isinstance(given, list):
@@ -51,7 +51,7 @@ def score(change: ScoreChange, number: float) -> str:
 
 
 def gap(change: ScoreChange) -> str:
-    """Write what a score grew by, with its interval."""
+    """Format the change of a score with its interval; in percentage points if lower is better."""
     found = change.difference
     if not change.lower_is_better:
         observed, low, high = (f"{one:+.3f}" for one in (found.observed, found.low, found.high))
@@ -62,7 +62,7 @@ def gap(change: ScoreChange) -> str:
 
 
 def statement(said: Statement) -> str:
-    """Write what was said of a case, with what it came from."""
+    """Format a verdict with its value and threshold, as far as they exist."""
     if said.value is None:
         return said.verdict
     if said.threshold is None:
@@ -97,13 +97,13 @@ def unchanged(one: FamilyDifference) -> Iterator[str]:
         yield f"{alike} of {counted(len(one.entries), 'entry', 'entries')}"
 
 
-#: Flips that are told; the page and JSON have all.
+#: Maximal number of flips in the text; the page and JSON have all.
 MOST = 20
 _SCORES = ("entry", "score", "before", "after", "difference", "which is")
 
 
 def text(found: ExperimentsDifference) -> str:
-    """Return what differs, for a terminal or a file."""
+    """Return the differences as text."""
     return "\n".join(_lines(found)) + "\n"
 
 
@@ -171,11 +171,11 @@ _WORDS = {one.__name__: one for one in (value, cut, score, gap, statement, named
 
 
 def page(found: ExperimentsDifference) -> str:
-    """Return what differs as one self-contained HTML text."""
+    """Return the differences as one self-contained HTML page."""
     return render("experiments.html", found=found, words=_WORDS)
 
 
-#: Of so many cases it is said what was measured.
+#: Maximal number of flips per champion whose measurements are described.
 EXPLAINED = 200
 _FORMS = {"text": text, "html": page}
 
@@ -188,7 +188,7 @@ def give_difference(before: str, after: str, shown: str, output: Path | None) ->
 
 
 def compared(before: str, after: str, project: Path) -> ExperimentsDifference:
-    """Compare two states of a project by their names; say of cases that flipped what was measured."""
+    """Compare two states of a project by their names, and describe the cases whose verdict flipped."""
     with (
         _telling() as tell,
         opened(before, project, tell) as old,
@@ -200,7 +200,7 @@ def compared(before: str, after: str, project: Path) -> ExperimentsDifference:
 
 @contextmanager
 def _telling() -> Iterator[Any]:
-    """Say on a terminal what takes its time."""
+    """Show the current step on a terminal; gives the function that sets it."""
     from rich.console import Console
 
     with Console(stderr=True).status("reading") as status:
@@ -208,7 +208,7 @@ def _telling() -> Iterator[Any]:
 
 
 def _explained(found: ExperimentsDifference, root: Path) -> ExperimentsDifference:
-    """Add what was measured in the cases that flipped, as the files under `root` have it."""
+    """Add descriptions of the measurements to the flipped cases, from the files under `root`."""
     families, notes = [], list(found.notes)
     for one in found.families:
         words = supply(one.family).words
@@ -227,7 +227,7 @@ def _explained(found: ExperimentsDifference, root: Path) -> ExperimentsDifferenc
 
 
 def as_json(found: ExperimentsDifference) -> str:
-    """Return what differs as JSON."""
+    """Return the differences as JSON."""
     content = asdict(found)
     for family, own in zip(content["families"], found.families, strict=True):
         for kind in ("champions", "entries"):

@@ -42,7 +42,7 @@ class Learning:
 
 
 def learning(metric: str, better: str, seed: int | None, *, keep_going: bool) -> Learning:
-    """Return how to learn, from what the user said."""
+    """Return the learning settings from the options; InputError if `metric` is empty."""
     if not metric.strip():
         raise InputError('--metric="" must say what the values are, such as "seconds"')
     return Learning(ValueColumn("", metric.strip(), better), keep_going, SEED if seed is None else seed)

@@ -1,4 +1,4 @@
-"""What a profile is asked for: fingerprints and one application, from files or from a request."""
+"""Input of a profile: fingerprints and one application, from files or from a request."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CELLS = 500_000
 
 @dataclass(frozen=True)
 class AskedApplication:
-    """One application beside the fingerprints of its machines."""
+    """One application with the fingerprints of its machines."""
 
     table: FingerprintTable
     measured: Measured
@@ -64,7 +64,7 @@ class AskedApplication:
 def read_machines(
     path: Path, *, keep_going: bool = False
 ) -> tuple[FingerprintTables, tuple[InputError, ...]]:
-    """Read fingerprints, whatever their format; return them, and what was skipped."""
+    """Read fingerprints in any supported format; return them and the skipped errors."""
     if not path.exists():
         raise InputError("no such file or directory", file=path)
     kind = _format(path)
@@ -86,7 +86,7 @@ def _format(path: Path) -> str:
 
 
 def with_application(tables: FingerprintTables, application: str, measure: ValueColumn) -> FingerprintTables:
-    """Return the fingerprints beside one application: a CSV file's, or one that was measured with them."""
+    """Return the fingerprints with one application: from a CSV file, or measured along with them."""
     known = sorted(tables.applications["application"].unique())
     if application in known:
         chosen = tables.applications[tables.applications["application"] == application]
@@ -107,7 +107,7 @@ def with_application(tables: FingerprintTables, application: str, measure: Value
 
 
 def asked(tables: FingerprintTables, section: Fingerprints) -> AskedApplication:
-    """Put the only application of `tables` beside the fingerprints that can be learned from."""
+    """Join the only application of `tables` with the fingerprints that are valid for learning."""
     decisions = decide(tables, section.checks.missing)
     table = featurize(decisions.kept(tables), section.featurize.threads)
     application = str(tables.applications["application"].iloc[0])

@@ -29,9 +29,9 @@ _UNKNOWN = "-"
 
 
 def profile_text(profile: Profile, predictions: Sequence[Prediction], *, predicting: bool) -> str:
-    """Return the verdict on the profile, its trust figures, the ranking, and the predictions asked for.
+    """Return the verdict on the profile, its trust figures, the ranking, and the predictions if `predicting`.
 
-    A profile that cannot be trusted says so before its ranking and on every line of it.
+    A profile that cannot be trusted is marked before its ranking and on every line of it.
     """
     measured, trust = profile.measured, profile.trust
     error = _UNKNOWN if math.isnan(trust.median_error) else f"{trust.median_error:.1%}"
@@ -52,7 +52,7 @@ _NOTHING_TO_PREDICT = "Every machine with a fingerprint has a value: there is no
 
 
 def difference_lines(difference: ProfileDifference) -> str:
-    """Return what really moved, what the seed's algorithm says, and the largest changes."""
+    """Return the significant changes, the verdict of the paper's algorithm, and the largest changes."""
     lines = [f"{difference.a} -> {difference.b}: {_moved(difference)}", *difference.reasons]
     stops = difference.stops_at
     seed = f"stops at {stops}: not equivalent" if stops else "walks to the end: equivalent"
@@ -124,12 +124,12 @@ NOT_ENOUGH: Final = "not enough diversity"
 
 
 def answer(profile: Profile, predictions: Sequence[Prediction], warnings: Sequence[str]) -> ProfileAnswer:
-    """Return what HTTP answers."""
+    """Return the HTTP answer for a profile."""
     return ProfileAnswer.model_validate(_content(profile, predictions, warnings))
 
 
 def nothing_learned(request: IrupRequest, reason: str, warnings: Sequence[str]) -> ProfileAnswer:
-    """Return what HTTP answers where too little was given to learn anything, and why."""
+    """Return the HTTP answer, with its reason, for data that are too few to learn from."""
     about = request.application
     trust = TrustAnswer(
         verdict=NOT_ENOUGH,
@@ -176,7 +176,7 @@ def file_text(profile: Profile, predictions: Sequence[Prediction], warnings: Seq
 
 
 def read(path: Path) -> Measured:
-    """Return what a profile in a file of ``irup profile --json`` was learned from."""
+    """Return the measurements that a profile in a file of ``irup profile --json`` was learned from."""
     try:
         told = ProfileFile.model_validate(content_of(path))
     except ValidationError as exc:

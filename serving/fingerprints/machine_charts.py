@@ -19,11 +19,11 @@ Floats = NDArray[np.float64]
 BOXES = 45
 #: Stressors up to which a heat map has room for its numbers, and need not be as wide as the page.
 _FEW = 14
-#: From this correlation on, two stressors tell the same.
+#: Correlation from which two stressors carry the same information.
 ALIKE = 0.9
 #: The share of the variance that the components of figure 8 are counted for.
 MOST = 0.95
-#: Applications from which on a picture of their stability says more than the table.
+#: Minimal number of applications for a chart of their stability.
 _ENOUGH = 5
 #: Values of a parameter that make a series.
 _SERIES_OF = 4
@@ -87,7 +87,7 @@ def correlation_chart(name: str, scores: pd.DataFrame, rows: str) -> Chart | Non
 
 
 def _alike_together(pearson: Floats) -> NDArray[np.int64]:
-    """Return an order in which correlated stressors stand side by side."""
+    """Return an order that puts correlated stressors next to each other."""
     from scipy.cluster.hierarchy import leaves_list, linkage
     from scipy.spatial.distance import squareform
 
@@ -169,9 +169,9 @@ def series_chart(name: str, targets: pd.DataFrame) -> Chart | None:
 
 
 def _on_the_same_machines(targets: pd.DataFrame, families: dict[str, dict[int, str]]) -> pd.DataFrame:
-    """Keep of each family the machines that ran all of it; all of them where none did.
+    """Keep, per family of applications, the machines that ran all of them; all machines if none did.
 
-    Means over other machines at every number would show which machines ran it, not what the number does.
+    Means over different machines per number would show which machines ran it, not the effect of the number.
     """
     kept = []
     for members in families.values():
@@ -193,7 +193,7 @@ def _series_title(families: dict[str, dict[int, str]], means: pd.Series) -> str:
 
 
 def stability_chart(name: str, stability: pd.DataFrame) -> Chart | None:
-    """Draw the stability of our method over that of the seed's, a dot an application."""
+    """Draw the stability of our method over the paper's method, one dot per application."""
     known = stability.dropna()
     if len(known) < _ENOUGH:
         return None

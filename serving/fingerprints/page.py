@@ -1,4 +1,4 @@
-"""What the page about fingerprints holds: the figures of seed 003, drawn from whatever data was given."""
+"""Content of the report on fingerprints: the figures of seed 003, for the given data."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ CHANGES = {
 }
 #: The application that figure 16 is about, where it was measured.
 CONTRADICTED = "redis-set"
-#: Pairs that are compared where the data has none of the seed's.
+#: Number of pairs compared if the data has none of the paper's.
 PAIRS = 6
 #: Profiles up to which all are open to be seen.
 FEW = 3
-#: What the entries of the evaluation are called for a reader.
+#: Display names of the entries of the evaluation.
 METHODS = {
     "ensemble": "ours (four regressions)",
     "forest": "plain forest",
@@ -118,7 +118,7 @@ def summary(given: ProfiledPage) -> str:
 
 
 def drawn_profiles(given: ProfiledPage) -> list[ProfileBars]:
-    """Prepare the profiles, trusted ones first; those of the seed's figures bear their number."""
+    """Prepare the profiles, trusted ones first; those in the paper have its figure number."""
     known = list(given.profiles)
     ranked = sorted(given.profiles.values(), key=lambda one: (not one.trust.enough, one.application))
     return [
@@ -133,9 +133,9 @@ def drawn_profiles(given: ProfiledPage) -> list[ProfileBars]:
 
 
 def pairs(given: ProfiledPage) -> list[tuple[str, str]]:
-    """Choose what to compare: the pairs of the seed's figures, else trusted applications of different kinds.
+    """Choose the pairs to compare: those of the paper's figures, else trusted ones of different kinds.
 
-    The kind is what comes before the first colon of the name; of each the best predicted one is taken.
+    The kind is the name up to its first colon; each kind is represented by its best predicted application.
     """
     seeds = [pair for pair in CHANGES if set(pair) <= set(given.profiles)]
     if seeds:
@@ -148,9 +148,9 @@ def pairs(given: ProfiledPage) -> list[tuple[str, str]]:
 
 
 def differences(given: ProfiledPage, params: Profiling) -> list[Changes]:
-    """Compare the pairs; their profiles are learned again, which gives the same ones.
+    """Compare the pairs; their profiles are learned again, with identical results.
 
-    Those of the seed's figures bear their number.
+    Pairs in the paper have its figure number.
     """
     chosen, seed = pairs(given), given.metrics.seed
     learned = {
@@ -199,9 +199,9 @@ def accuracy_told(accuracy: pd.DataFrame) -> str:
 
 
 def machine_figures(table: FingerprintTable) -> Iterator[tuple[str, Chart | None, str]]:
-    """Draw figures 6 to 9 and 12: number, chart, and what to say where it cannot be drawn.
+    """Yield figures 6 to 9 and 12: number, chart, and a message where it cannot be drawn.
 
-    Figure 9 shows the seed's applications, where there are any.
+    Figure 9 shows the paper's applications, if the data has any.
     """
     columns, targets = list(table.columns), table.targets
     scores = zscores(table.runs[columns].to_numpy(np.float64))

@@ -1,4 +1,4 @@
-"""Profiles as pages show them: bars from 100 downwards, or the reason why there is nothing to rank."""
+"""Profiles as bar charts for pages, largest first, or the reason why they cannot be ranked."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class ProfileBars:
 
     @property
     def title(self) -> str:
-        """What the application leans on, or that this cannot be told."""
+        """The stressors that the application depends on, or that they cannot be determined."""
         application, leaders = self.profile.application, self.profile.trust.leaders
         if not self.profile.trust.enough:
             return f"{application}: what it leans on cannot be told from these machines"
@@ -182,7 +182,7 @@ class ProfileBars:
 
     @property
     def seed(self) -> list[Bar]:
-        """What the seed's method ranks first; empty where it was not asked."""
+        """The ranking by the paper's method; empty if it was not computed."""
         features = self.profile.features
         if "seed_importance" not in features:
             return []
@@ -227,9 +227,9 @@ def _listed(told: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Changes:
-    """The difference of two profiles, with what the test says of each stressor.
+    """The difference of two profiles, with the test result for each stressor.
 
-    Figures 11, 13 and 14 of seed 003; `number` is the one that this is.
+    Figures 11, 13 and 14 of seed 003; `number` is the figure's number.
     """
 
     anchor: str
@@ -238,7 +238,7 @@ class Changes:
 
     @property
     def title(self) -> str:
-        """What really moved, or that nothing did, or that it cannot be told."""
+        """The stressors that changed significantly, or why they cannot be determined."""
         pair, moved = f"{self.difference.a} against {self.difference.b}", self.difference.moved
         if self.difference.reasons:
             return f"{pair}: what moved cannot be told from these machines"
@@ -254,7 +254,7 @@ class Changes:
 
     @property
     def seed_verdict(self) -> str:
-        """What the algorithm of section 5.3 says."""
+        """The verdict of the algorithm of section 5.3."""
         stops, tolerance = self.difference.stops_at, self.difference.tolerance
         if stops is None:
             return f"walks to the end with a tolerance of {plain(tolerance)}: equivalent"
@@ -262,7 +262,7 @@ class Changes:
 
 
 def profile_page(found: Profile, predictions: Sequence[Prediction], warnings: Sequence[str]) -> str:
-    """Return one profile, and the predictions asked for, as self-contained HTML."""
+    """Return one profile and the predictions as self-contained HTML."""
     return render(
         "irup_page.html",
         heading=f"What {found.application} leans on",

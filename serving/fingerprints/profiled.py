@@ -1,4 +1,4 @@
-"""What the stages of the family ``fingerprints`` left behind, read for its report."""
+"""Read the results of the stages of the family ``fingerprints`` for its report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a profile looks like as JSON: in files, on standard output, over HTTP."""
+"""JSON schemas of profiles, for files, standard output and HTTP."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from serving.http.schemas import Better, Name, Positive, finite
 
 
 def _listed(told: Any) -> Any:
-    """Return what a table holds in one cell, separated by commas, as a list."""
+    """Split text separated by commas into a list; return other values unchanged."""
     return [part.strip() for part in told.split(",") if part.strip()] if isinstance(told, str) else told
 
 

@@ -1,4 +1,4 @@
-"""The HTTP interface: the doors of all families, and the state of the server."""
+"""The FastAPI application: the endpoints of all families, and the state of the server."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from serving.promotion import tracing
 from serving.shadow import figures
 from serving.supply import Endpoint, doors, pages
 
-#: How any door may refuse a question.
+#: The refusals that every endpoint may answer.
 REFUSALS = (400, 413, 415, 422)
 _SCHEMAS = "#/components/schemas/"
 _TEXT = {"schema": {"type": "string"}}
@@ -46,7 +46,7 @@ def create_app(models: Mapping[str, HotReloadingModel], settings: ServerSettings
         lifespan=_begun,
     )
     app.state.models = models
-    #: Each tells what of a family does not answer, and what that means; None if all is well.
+    #: Each returns a message about a family's part that does not work; None if all works.
     app.state.troubles = list[Callable[[], str | None]]()
     app.state.settings = settings or ServerSettings()
     schemas.install(app)
@@ -73,11 +73,11 @@ def application() -> FastAPI:
 
 @asynccontextmanager
 async def _begun(app: FastAPI) -> AsyncIterator[None]:
-    """Load what the first request would otherwise wait for, and follow the registry."""
+    """Load the eager models before the first request, and follow the registry while the application runs."""
     # a thread that loads the next version lets the others go on five times as often
     sys.setswitchinterval(0.001)
     models, shared = app.state.models, CapacityLimiter(max(2, os.cpu_count() or 1))
-    # what keeps every core busy has its own queue, so that others are still answered meanwhile
+    # endpoints that keep every core busy have their own queue, so that others are still answered
     app.state.desks = {
         door.path: RequestBatcher.of(
             door, models[door.model.key] if door.model else None, CapacityLimiter(1) if door.alone else shared
@@ -88,7 +88,7 @@ async def _begun(app: FastAPI) -> AsyncIterator[None]:
         if model.eager:
             with suppress(InputError):
                 await to_thread.run_sync(model.get)
-    # what is there now stays: looking through it for garbage would let requests wait for a tenth of a second
+    # exclude the objects loaded so far from garbage collection, which would delay requests by 0.1 s
     gc.collect()
     gc.freeze()
     with following(models.values(), app.state.settings.watch):
@@ -123,7 +123,7 @@ def _add(app: FastAPI, door: Endpoint) -> None:
 
 
 def _request_body(door: Endpoint) -> dict[str, Any]:
-    """Return what OpenAPI says of the body that a door takes."""
+    """Return the OpenAPI description of an endpoint's request body."""
     content: dict[str, Any] = {JSON: {"schema": {"$ref": f"{_SCHEMAS}{door.request.__name__}"}}}
     content |= {media_type: {"schema": door.described} for media_type in door.others}
     return {"requestBody": {"required": True, "content": content}}
@@ -166,11 +166,11 @@ def _listed() -> type[BaseModel]:
 
 
 def _describe(app: FastAPI) -> None:
-    """Add the models that only requests and problems refer to, and what stands around every request."""
+    """Add to OpenAPI the request and problem schemas, and the responses of the middleware."""
     described = app.openapi
 
     def openapi() -> dict[str, Any]:
-        """Describe the interface once, and keep the description."""
+        """Build the OpenAPI document on the first call, and return the cached one afterwards."""
         if app.openapi_schema is None:
             document = described()
             components = document["components"]["schemas"]

@@ -27,7 +27,7 @@ from serving.http.schemas import RefusedError
 LOG = logging.getLogger("perfjudge")
 #: How programs that look for lost secrets recognise one.
 PREFIX = "pj_"
-#: What a token may be allowed: to ask, or to label.
+#: Scopes of tokens: to request verdicts, or to label.
 SCOPES = ("read", "label")
 #: Seconds after which the file is read again: a change counts within a second.
 EVERY = 0.5
@@ -37,7 +37,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class Token:
-    """What is known of a token, which is not the token itself."""
+    """One line of the token file: name, scopes and SHA-256 digest, never the token itself."""
 
     name: str
     scopes: frozenset[str]
@@ -65,24 +65,24 @@ def _read(path: Path) -> list[Token]:
 
 
 def add(path: Path, name: str, scopes: str) -> str:
-    """Make a token, and add its line to a file, which is made if it is not there.
+    """Create a random token and append its digest to a token file, which is created if missing.
 
     Parameters
     ----------
     name : str
-        Who gets it.
+        Name of the token's holder.
     scopes : str
-        What it allows, with commas between.
+        Scopes of the token, separated by commas.
 
     Returns
     -------
     str
-        The token, which is written nowhere.
+        The token; only its digest is stored.
 
     Raises
     ------
     InputError
-        If the name is taken or impossible, or the file cannot be read or written.
+        If the name is taken or malformed, or the file cannot be read or written.
     """
     if not _NAME.fullmatch(name):
         raise InputError(f"name={name!r}: expected up to 64 letters, digits and . _ @ -")
@@ -99,10 +99,11 @@ def add(path: Path, name: str, scopes: str) -> str:
 
 
 class Tokens:
-    """The tokens of a file, which is read again while a server answers.
+    """The tokens of a file, which is re-read while the server runs.
 
-    A file that `read` refuses, also because it is missing or empty, gives nobody access until it is mended.
-    The log says so once per change.
+    While `read` refuses the file (also because it is missing or empty), no token is accepted. Each change of
+    that
+    state is logged once.
     """
 
     def __init__(self, path: Path) -> None:
@@ -112,7 +113,7 @@ class Tokens:
         self._look()
 
     def known(self, presented: bytes) -> Token | None:
-        """Return the token that somebody presents; it takes the same time whether and where it stands."""
+        """Return the `Token` that matches `presented`, or None; the comparison takes constant time."""
         if monotonic() - self._looked > EVERY:
             self._look()
         digest = sha256(presented).digest()
@@ -163,12 +164,12 @@ def _token(parts: list[str], path: Path, number: int) -> Token:
     return Token(name, frozenset(scopes.split(",")), bytes.fromhex(digest))
 
 
-#: What those may ask who watch over processes.
+#: Paths for process supervisors, which need no token.
 OPEN = frozenset({"/healthz", "/readyz"})
-#: What a browser does with name and password that a person has once given it.
+#: Methods for which browsers resend stored basic authentication.
 _BROWSED = frozenset({"GET", "HEAD", "PUT"})
-#: What changes nothing: questions are posted, and only with what no other site can make a browser send. All
-#: else needs the scope ``label``.
+#: Methods that change nothing: verdicts are requested by POST, with media types that no other site can make a
+#: browser send. All other methods need the scope ``label``.
 _HARMLESS = frozenset({"GET", "HEAD", "OPTIONS", "POST"})
 #: The key of a request's scope that holds its token.
 HOLDER = "perfjudge.holder"
@@ -188,7 +189,7 @@ class Address(NamedTuple):
 
 
 def address(host: str, port: int, tokens: str | None) -> Address:
-    """Return the address that a name stands for."""
+    """Resolve host and port; InputError if that fails, or if it is not loopback and `tokens` is None."""
     try:
         family, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError) as exc:
@@ -212,7 +213,7 @@ class Access:
 
     @classmethod
     def of(cls, tokens: str | None) -> Access:
-        """Read the file of tokens, if there is one; a bad one gives nobody access."""
+        """Return the access rules of a token file; without a file (None), requests need no token."""
         return cls(None if tokens is None else Tokens(Path(tokens)))
 
     def allowed(self, method: str, path: str, authorization: bytes) -> Token | None:
@@ -232,7 +233,7 @@ class Access:
 
 
 def holder(scope: Mapping[str, Any]) -> Token | None:
-    """Return the token of a request; None where nobody needs one."""
+    """Return the token that authenticated a request; None where the server needs no tokens."""
     token: Token | None = scope.get(HOLDER)
     return token
 
@@ -260,24 +261,26 @@ def _presented(authorization: bytes, *, basic: bool) -> bytes | None:
     return None
 
 
-#: The header in which our pages send what `Csrf.token` gave them.
+#: The header in which our pages send back the value of `Csrf.token`.
 HEADER = "x-csrf-token"
 _PURPOSE = b"perfjudge labels"
 
 
 class Csrf:
-    """Tells requests of our own pages from those that other sites make a browser send.
+    """Protection against cross-site request forgery.
 
-    What changes something needs the header `HEADER` if a browser may have sent it unasked: it bears name and
-    password, an origin, or no token where none is needed and says that it comes from a page. Programs with a
-    bearer token need none.
+    A state-changing request needs the header `HEADER` if a browser may have sent it for another site: it uses
+    HTTP
+    basic authentication, has an ``Origin``, or has no token on a server without tokens and comes from a page.
+    Requests
+    with a bearer token need no header.
     """
 
     def __init__(self, secret: str, hosts: Sequence[str] | None = None) -> None:
         self._secret, self._hosts = secret, hosts
 
     def token(self, scope: Mapping[str, Any]) -> str:
-        """Return what a page that this request asks for has to send, to whoever asks for it."""
+        """Return the CSRF token that a page rendered for this request has to send back."""
         return self._of(holder(scope))
 
     def check(self, method: str, headers: Mapping[bytes, bytes], token: Token | None) -> None:
@@ -300,7 +303,7 @@ class Csrf:
             _refuse(f"{HEADER} is missing or old: load the page again")
 
     def _of(self, token: Token | None) -> str:
-        """Return the header of a person: nobody who has not got the page can tell it."""
+        """Return the CSRF token: an HMAC keyed with the token's digest, or with the server's secret."""
         key = self._secret.encode() if token is None else token.digest
         return hmac.new(key, _PURPOSE, "sha256").hexdigest()
 

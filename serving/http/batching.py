@@ -1,4 +1,4 @@
-"""Bodies that wait for a door: small ones are answered together, large ones each in a thread."""
+"""Micro-batching per endpoint: small bodies are answered together, large ones each in a thread."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ class Pending:
 
 @dataclass
 class Waiting:
-    """Small bodies of one door: those that came in the same turn of the event loop are answered by one call.
+    """Pending small bodies of one endpoint; those of one turn of the event loop are answered by one call.
 
-    Nothing is waited for: who is alone is answered alone.
+    There is no added delay: a single body is answered alone.
     """
 
     together: Together
     _asked: list[Pending] = field(default_factory=list)
 
     async def answer(self, body: bytes, model: Any) -> Answered:
-        """Return the answer to one body; raises what its handler would."""
+        """Return the answer to one body; raises the exceptions of its handler."""
         loop = asyncio.get_running_loop()
         if not self._asked:
             loop.call_soon(self._answer)
@@ -66,7 +66,7 @@ class Waiting:
             answers = [exc] * len(asked)
         for one, answer in zip(asked, answers, strict=True):
             if one.answer.done():
-                # nobody waits any more
+                # the caller was cancelled
                 continue
             if isinstance(answer, Answered):
                 one.answer.set_result(answer)
@@ -86,7 +86,7 @@ def _turn(asked: list[Pending]) -> tuple[list[Pending], list[Pending]]:
 
 @dataclass(frozen=True)
 class RequestBatcher:
-    """Where the bodies of one door are answered."""
+    """Runs the handlers of one endpoint, small JSON bodies in batches."""
 
     door: Endpoint
     model: HotReloadingModel | None
@@ -95,14 +95,11 @@ class RequestBatcher:
 
     @classmethod
     def of(cls, door: Endpoint, model: HotReloadingModel | None, limiter: CapacityLimiter) -> RequestBatcher:
-        """Make the desk of a door."""
+        """Return the batcher of an endpoint; small bodies are batched only if the endpoint has `together`."""
         return cls(door, model, limiter, None if door.together is None else Waiting(door.together))
 
     async def answer(self, media_type: str, body: bytes) -> tuple[Answered, Any]:
-        """Return the answer to a body of this type, and the model that gave it.
-
-        It raises what its handler does, and what `loaded` does.
-        """
+        """Return the answer to a body and the model used; raises as the handler and `loaded` do."""
         if self.waiting is not None and media_type == JSON and len(body) <= SMALL:
             model = None if self.model is None else self.model.loaded
             if self.model is None or model is not None:
@@ -115,7 +112,7 @@ class RequestBatcher:
 
 
 def loaded(model: HotReloadingModel, *, without: bool = False) -> Any:
-    """Return a model; RefusedError with 503 if there is none, unless the door answers `without`, too."""
+    """Return a loaded model, or None if `without` and no champion exists; else RefusedError with 503."""
     try:
         return model.get()
     except InputError as exc:
@@ -125,10 +122,11 @@ def loaded(model: HotReloadingModel, *, without: bool = False) -> Any:
 
 
 async def to_the_end(work: Callable[[], T], limiter: CapacityLimiter) -> T:
-    """Do work in a thread.
+    """Run `work` in a thread and return its result.
 
-    Whoever waits may be cancelled before it begins, and gives up his place in the queue. What has begun
-    cannot be stopped: it keeps its place until it ends, and its result is thrown away.
+    A caller that is cancelled while waiting for the limiter gives up its place. Work that has started cannot
+    be
+    stopped: it occupies the limiter until it ends, and its result is discarded.
     """
     place = object()
     await limiter.acquire_on_behalf_of(place)

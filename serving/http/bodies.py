@@ -139,12 +139,12 @@ class BareRoute(APIRoute):
     """A route whose endpoint takes the request as it comes, and is described as any other."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the endpoint; there are no parameters to be found for it."""
+        """Return the endpoint itself: it takes the request and has no parameters to resolve."""
         handler: Callable[[Request], Coroutine[Any, Any, Response]] = self.endpoint
         return handler
 
 
-#: What stands for a file's name in the messages about a body.
+#: Replaces the file name in messages about a body.
 NAME = "body"
 JSON = "application/json"
 #: Lists, objects and keys of one body of JSON.
@@ -166,14 +166,14 @@ class Countable(Protocol):
 
 @dataclass(frozen=True)
 class Answered:
-    """An answer, how it is sent, and the verdicts that it gives, if any.
+    """An answer, how it is sent, and its verdicts, if any.
 
     Attributes
     ----------
     vectors : ndarray of shape (n_questions, n_features) or None
-        What the model was asked, in the order of the features that its card names.
+        The model's input, columns in the order of the features in its card.
     unlike : int
-        How many of the questions are unlike what the model was trained on.
+        Number of inputs that are out of distribution.
     """
 
     content: bytes
@@ -227,9 +227,9 @@ def parse_json(body: bytes) -> Any:
 
 
 def require_few(body: bytes, marks: Iterable[bytes], most: int, what: str) -> None:
-    """Raise a RefusedError with 413 if JSON holds more than `most` of `marks`, which stand for `what`.
+    """Raise a RefusedError with 413 if a body has more than `most` occurrences of `marks`; `what` names them.
 
-    Parsing holds the interpreter, so that no other request is answered before its end.
+    Parsing holds the interpreter, so a large body would delay all other requests until its end.
     """
     if sum(map(body.count, marks)) > most:
         told = f"the body holds more than {most} {what}; send it in parts"

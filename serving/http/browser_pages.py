@@ -23,7 +23,7 @@ _ALLOWED = {**_NONE, "img-src": "data:"}
 
 
 def page(html: str, status: int = 200, further: Mapping[str, str] = MappingProxyType({})) -> HTMLResponse:
-    """Send a page that may use what stands in it, and by `further` what else, by the kind of source."""
+    """Return an HTML response whose content security policy allows its inline code and `further` sources."""
     sources = {kind: [allowed] for kind, allowed in {**_ALLOWED, **further}.items()}
     for kind, text in _INLINE.findall(html):
         sources.setdefault(f"{kind}-src", []).append(_hashed(text))
@@ -32,9 +32,9 @@ def page(html: str, status: int = 200, further: Mapping[str, str] = MappingProxy
 
 
 def report(html: str) -> HTMLResponse:
-    """Send a report, which a stage of the pipeline wrote: its charts have styles of their own.
+    """Return the response for a report written by the pipeline, whose charts use inline styles.
 
-    Of scripts it may run the one that reports have, whatever else stands in it.
+    Its content security policy allows only the script of `serving.reports.rendering.script`.
     """
     allowed = {**_ALLOWED, "style-src": "'unsafe-inline'", "script-src": _hashed(script())}
     policy = "; ".join(f"{kind} {source}" for kind, source in allowed.items())
@@ -46,7 +46,7 @@ def _hashed(text: str) -> str:
 
 
 PATH = "/docs"
-#: What the page loads, and what kind of file each is.
+#: Files that the page loads, with their media types.
 SHIPPED = {
     "swagger-ui-bundle.js": "text/javascript",
     "swagger-ui.css": "text/css",

@@ -1,9 +1,11 @@
-"""How far what models are asked lies from what they were trained on.
+"""Drift: how far the inputs of the served models differ from their training data.
 
-The population stability index of a feature is the sum over its bins of (a - e) ln(a / e), with a the share
-of what is asked and e that of the training rows. Up to 0.1 little has changed, from 0.25 on much (Siddiqi,
-Credit Risk Scorecards, Wiley 2006). Without any drift its mean is about (bins - 1) (1 / asked + 1 / trained)
-(Yurdakul, Statistical Properties of Population Stability Index, 2018), so that few rows say nothing.
+The population stability index of a feature is the sum over its bins of (a - e) ln(a / e), with a the share of
+the
+requests' values and e that of the training rows. Up to 0.1 little has changed, from 0.25 on much (Siddiqi,
+Credit
+Risk Scorecards, Wiley 2006). Without drift its mean is about (bins - 1) (1 / n_requests + 1 / n_training)
+(Yurdakul, Statistical Properties of Population Stability Index, 2018), so that few rows are not informative.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ class FeatureDrift:
 
 @dataclass(frozen=True)
 class ModelDrift:
-    """What a model was asked since its version answers."""
+    """Drift of one model version: number of rows judged, and the index of each feature."""
 
     ref: ModelRef
     rows: int
@@ -55,14 +57,14 @@ class ModelDrift:
 
 @dataclass(frozen=True)
 class AskedRows:
-    """What one model was asked, as a worker writes it down."""
+    """Histogram counts of one model's inputs, as a worker writes them to a file."""
 
     ref: ModelRef
     deciles: dict[str, Deciles]
     counts: list[list[int]]
 
     def drift(self, others: Sequence[AskedRows]) -> ModelDrift:
-        """Return how far this and what `others` counted of the same model lies from its training rows."""
+        """Return the drift of these counts plus those in `others` of the same model version."""
         same = (one.counts for one in others if one.ref == self.ref)
         counts = sum((np.array(one) for one in same), np.array(self.counts))
         rows = int(counts[0].sum())
@@ -117,12 +119,12 @@ class Bins:
 
     @property
     def asked(self) -> AskedRows:
-        """What was counted."""
+        """The counts so far."""
         return AskedRows(self.ref, self._deciles, self._counts.tolist())
 
 
 class Drift(Collector):
-    """What the models of a server are asked, over all its workers."""
+    """Collects the inputs of a server's models, over all its workers, and computes their drift."""
 
     def __init__(self, models: Mapping[str, HotReloadingModel], shared: str | None = None) -> None:
         self._models = models
@@ -133,7 +135,7 @@ class Drift(Collector):
         self._lock = Lock()
 
     def asked(self, exchange: RequestContext) -> None:
-        """Note what a model was asked; it is counted later, with others."""
+        """Queue the model inputs of one request; `count` processes them later, in batches."""
         door, answered = exchange.door, exchange.answered
         if door is None or door.model is None or answered is None or answered.vectors is None:
             return
@@ -143,7 +145,7 @@ class Drift(Collector):
             self.count()
 
     def count(self) -> None:
-        """Count what waits, and write it down for other workers."""
+        """Count the queued inputs, and write the counts to a file for the other workers."""
         with self._lock:
             if not self._waiting:
                 return
@@ -158,7 +160,7 @@ class Drift(Collector):
                 write_json(self._shared / f"asked-{os.getpid()}.json", told)
 
     def found(self) -> dict[str, ModelDrift]:
-        """Return how far each model's questions lie from its training, by its key, over all workers."""
+        """Return the drift of each model by its key, over all workers."""
         self.count()
         with self._lock:
             own = {key: bins.asked for key, bins in self._bins.items()}
@@ -195,7 +197,7 @@ class Drift(Collector):
         return bins
 
     def _others(self) -> Iterator[dict[str, AskedRows]]:
-        """Yield what other workers wrote down, those that are gone, too."""
+        """Yield the counts written by other workers, including those that have ended."""
         if self._shared is not None:
             for path in self._shared.glob("asked-*.json"):
                 if path.name != f"asked-{os.getpid()}.json":

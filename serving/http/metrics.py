@@ -1,4 +1,4 @@
-"""What a server counts for Prometheus, over all its workers."""
+"""Prometheus counters of a server, over all its workers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 from serving.http.models import HotReloadingModel
 from serving.http.request_context import RequestContext
 
-#: Seconds between which requests are told apart.
+#: Bucket limits of the histogram of request durations, in seconds.
 BUCKETS = (0.001, 0.002, 0.004, 0.006, 0.01, 0.015, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60)
 
 
@@ -71,7 +71,7 @@ class ServerCounters:
             self._swaps.labels(key).set(getattr(model, "swaps", 0))
 
     def text(self) -> bytes:
-        """Return what all workers counted, as Prometheus reads it."""
+        """Return the counts of all workers in the Prometheus text format."""
         registry = self._registry
         if self._shared is not None:
             registry = CollectorRegistry()

@@ -1,4 +1,4 @@
-"""What stands around every request: who may ask, for how long, under which name, and what is told of it."""
+"""Request middleware: authentication, time limit, request id and access log."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class Front:
 
 
 class TimedRequest:
-    """What goes in and out of the application for one request."""
+    """The `receive` and `send` of one request, with time limits and byte counts."""
 
     __slots__ = ("_receive", "_seconds", "_send", "exchange", "timer")
 
@@ -178,7 +178,7 @@ class TimedRequest:
         self.timer: asyncio.Timeout | None = None
 
     async def receive(self) -> Message:
-        """Take what came, and count it."""
+        """Return the next message, and count its bytes."""
         message = await self._receive()
         if message["type"] == "http.request":
             self.exchange.received += len(message.get("body", b""))

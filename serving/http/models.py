@@ -22,13 +22,13 @@ from training.registry.champions import CHAMPION, Version, follows, found, regis
 LOG = logging.getLogger("perfjudge")
 #: After so many seconds a version that could not be loaded is tried again: at first, then ever later.
 _SOON, _LATE = 2.0, 60.0
-#: The longest reason that is told.
+#: Maximal length of a reported reason.
 _LONGEST = 500
 
 
 @dataclass(frozen=True)
 class AnsweringModel:
-    """What answers."""
+    """The model version in use: its address, card, loaded model (None until needed) and start time."""
 
     address: str | Version
     known: Any
@@ -38,7 +38,7 @@ class AnsweringModel:
 
 @dataclass(frozen=True)
 class LoadFailure:
-    """Why what stands is not what the alias names."""
+    """Why the model in use is not the version that the alias names."""
 
     told: str
     version: Version | None
@@ -52,21 +52,22 @@ class LoadFailure:
 
 @dataclass
 class HotReloadingModel:
-    """A model that is loaded when it is first asked for, and follows the alias that was given.
+    """A model that is loaded on first use and follows its registry alias.
 
-    What stands goes on to answer until the next version is loaded and has answered a question. Requests keep
-    the model that they began with.
+    The current version keeps answering until the next one is loaded and has passed a trial request. Requests
+    keep the
+    model that they began with.
 
     Attributes
     ----------
     uri : str or None
-        The address that was given; None: the champion.
+        The model's address; None: the champion.
     knobs : mapping
-        What loading takes beside the address.
+        Further keyword arguments for loading.
     kept : Path or None
-        The file in which processes of one server tell each other the last version that was loaded.
+        File in which the processes of one server share the last version that was loaded.
     swaps : int
-        How often a version has taken another one's place.
+        Number of times a version replaced another one.
     """
 
     loader: Loader
@@ -104,13 +105,13 @@ class HotReloadingModel:
 
     @property
     def ref(self) -> ModelRef | None:
-        """Which version answers; None while there is none."""
+        """The version in use; None while no model is known."""
         ref: ModelRef | None = None if self._standing is None else self._standing.known.ref
         return ref
 
     @property
     def absent(self) -> bool:
-        """Whether nobody named one, and the registry has no champion."""
+        """Whether no address was given and the registry has no champion."""
         if self.uri is not None or self.ref is not None:
             return False
         with suppress(InputError):
@@ -134,7 +135,7 @@ class HotReloadingModel:
 
     @property
     def entry(self) -> Mapping[str, Any] | None:
-        """What ``/v1/models`` says; None while there is no model."""
+        """The entry of ``/v1/models``; None while no model is known."""
         if (standing := self._standing) is None:
             return None
         about = {"serves": self.loader.name(), "since": standing.since, "trouble": self.trouble}
@@ -142,14 +143,14 @@ class HotReloadingModel:
 
     @property
     def health(self) -> Mapping[str, Any] | None:
-        """What ``/readyz`` says; None where there is no model, and nobody knows of one."""
+        """The entry of ``/readyz``; None while neither a model nor a failure is known."""
         if self.ref is None and self._trouble is None:
             return None
         version = None if self.ref is None else self.ref.version
         return {"serves": self.loader.name(), "version": version, "trouble": self.trouble}
 
     def get(self) -> Any:
-        """Return the model; InputError if there is none."""
+        """Return the model, loading it if needed; InputError if that fails."""
         standing = self._standing
         if standing is None or standing.loaded is None:
             with self._lock:
@@ -159,19 +160,19 @@ class HotReloadingModel:
         return standing.loaded
 
     def look(self) -> None:
-        """Look where the alias points, and let that version answer; what goes wrong becomes `trouble`."""
+        """Resolve the alias and switch to its version; failures are recorded in `trouble`."""
         if not follows(self.uri):
             return
         try:
             version = found(self.loader.name, self.uri)
-        except Exception as exc:  # noqa: BLE001 - whatever is wrong with the registry, what stands goes on
+        except Exception as exc:  # noqa: BLE001 - the current model stays, whatever is wrong
             # without a model, asking for one is refused in the same words
             if self._standing is not None:
                 self._worry(exc, None, self._standing)
             return
         assert isinstance(version, Version)
         if self._stands(version):
-            # what could not be loaded when it was asked for is tried again when it is asked for again
+            # a version that could not be loaded on request is tried again at the next request
             if self.loaded is not None or not self._troubles(version):
                 self._settle(version)
         elif not (self._troubles(version) and self._trouble and monotonic() < self._trouble.again):
@@ -181,7 +182,7 @@ class HotReloadingModel:
         before = self._standing
         try:
             self._standing = self._read(version, whole=self.eager or self.loaded is not None)
-        except Exception as exc:  # noqa: BLE001 - whatever is wrong with the version, what stands goes on
+        except Exception as exc:  # noqa: BLE001 - the current model stays, whatever is wrong
             self._worry(exc, version, before)
             return
         if before is not None:
@@ -197,7 +198,7 @@ class HotReloadingModel:
         return self._trouble is not None and self._trouble.concerns(version)
 
     def _first(self) -> AnsweringModel:
-        """Load what stands or is meant, or else what another process of this server has loaded before."""
+        """Load the current or the named version, or else the last one that another process has loaded."""
         address = None if self._standing is None else self._standing.address
         try:
             address = address or found(self.loader.name, self.uri)
@@ -232,7 +233,7 @@ class HotReloadingModel:
             return None
 
     def _worry(self, exc: Exception, version: Version | None, standing: AnsweringModel | None) -> None:
-        """Note why not the version that is meant answers but what stands; the log says so once."""
+        """Record why `standing` answers instead of the alias's version; log a new failure once."""
         told = " ".join(f"{exc}".split())[:_LONGEST] or type(exc).__name__
         before = self._trouble
         same = before is not None and before.concerns(version)
@@ -254,7 +255,7 @@ def _identity(address: str | Version | None) -> object:
 
 
 def all_models(given: Mapping[str, Any], shared: str | None = None) -> dict[str, HotReloadingModel]:
-    """Name the models of all doors, by their keys; parameters and errors as of `HotReloadingModel.of`."""
+    """Return the models of all endpoints by key; parameters and errors as of `HotReloadingModel.of`."""
     needed = {door.model.key: (door.model, door.loader) for door in doors() if door.model and door.loader}
     return {
         key: HotReloadingModel.of(model, loader, given, shared) for key, (model, loader) in needed.items()

@@ -1,4 +1,4 @@
-"""The first page, ``/``: what answers, what it said lately, and where to go next."""
+"""The start page ``/``: models, recent verdicts and links."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _FILES = "recent-*.json"
 
 
 class RecentVerdict(NamedTuple):
-    """A verdict that was given: when, in seconds since 1970 began, at which door, and what it says."""
+    """A verdict that was given: Unix time in seconds, endpoint, and its line of text."""
 
     at: float
     door: str
@@ -86,7 +86,7 @@ class Recent:
             writing.start()
 
     def _write(self, directory: Path) -> None:
-        # what comes while the file is written is in the next one
+        # verdicts that arrive while the file is written are in the next one
         self._waiting = False
         # a page that shows fewer verdicts is better than a server that fails
         with suppress(OSError):
@@ -108,7 +108,7 @@ class Recent:
                         yield RecentVerdict(one["at"], one["door"], VerdictLine(**one["line"]))
 
 
-#: Scores in the order in which they are told, and what they are called.
+#: Displayed scores in order, with their names.
 _CALLED = {
     "balanced_accuracy": "balanced accuracy",
     "false_negative_rate": "missed",
@@ -125,7 +125,7 @@ _PLAIN = {"balanced_accuracy", "average_precision", "r2"}
 
 
 def figures_of(family: str, root: Path) -> dict[str, Any]:
-    """Return a family's champion, and by split its figures in words; InputError if there are none."""
+    """Return a family's champion and its formatted scores by split; InputError if it was not evaluated."""
     places = Places(family, root)
     metrics: Mapping[str, Any] = written(places.metrics, "evaluate")
     champion = str(metrics["champion"])
@@ -138,7 +138,7 @@ def figures_of(family: str, root: Path) -> dict[str, Any]:
 
 
 def _figures(scores: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
-    """Return scores in words: over all folds at once, or, where there are none, their means over them."""
+    """Return names and formatted values of scores: pooled over all folds, or else means over folds."""
     told = []
     for key, called in _CALLED.items():
         value = scores.get(key)
@@ -158,13 +158,13 @@ def _contender(found: Version | None, reason: Callable[[Version], str]) -> dict[
 
 
 def promotions() -> Iterator[dict[str, Any]]:
-    """Yield the champion of each registered name, and the challenger that was refused beside it."""
+    """Yield, per registered name, the champion and a challenger that was refused against it."""
     for name in dict.fromkeys(door.loader.name() for door in doors() if door.loader is not None):
-        # a registry that does not answer is told with the models
+        # the list of models reports a registry that does not answer
         with suppress(InputError):
             champion = _contender(version_of(name, CHAMPION), why)
             refused = _contender(version_of(name, CHALLENGER), why_not)
-            # it counts only beside the champion of now, or the lack of one
+            # shown only if it was compared with the current champion, or with none
             if refused and refused["against"] != ("" if champion is None else champion["version"]):
                 refused = None
             if champion or refused:
@@ -196,7 +196,7 @@ def advice(troubled: Sequence[str], far: Mapping[str, str], verdicts: Sequence[V
     )
 
 
-#: How many features of a model are told.
+#: Maximal number of features listed per model.
 _FEATURES = 5
 #: Up to where a population stability index is near, and from where on it is far (Siddiqi, Credit Risk
 #: Scorecards, Wiley 2006, chapter 9).
@@ -226,7 +226,7 @@ def _drift_line(found: ModelDrift) -> dict[str, Any]:
 
 
 def install(app: FastAPI) -> None:
-    """Let `app` show its first page and the reports of the project, and tell who is lost where they are."""
+    """Add the start page, the reports of the project, and helpful 404 and 405 answers to `app`."""
 
     @app.get("/", include_in_schema=False)
     def overview(request: Request) -> Response:
@@ -277,9 +277,9 @@ def _tracking() -> dict[str, str | None]:
 
 
 def _measured() -> Iterator[dict[str, Any]]:
-    """Yield what the project's last evaluations say, as far as there were any."""
+    """Yield the scores of each family that was evaluated in this project."""
     for family in FAMILIES:
-        # what a family writes there is for it to say
+        # the format of the file is the family's
         with suppress(InputError, LookupError, TypeError, AttributeError):
             yield figures_of(family, project_root())
 
@@ -290,14 +290,14 @@ def _far(index: float) -> str:
 
 
 def _shadow(app: FastAPI) -> ShadowReport | None:
-    """Return what challengers said; None where nothing can be told."""
+    """Return the report of shadow mode; None if its file cannot be read."""
     with suppress(InputError):
         return figures.report(figures.figures_file(), running=app.state.settings.shadow is not None)
     return None
 
 
 def _labels() -> Mapping[str, int]:
-    """Count the labels that families keep here, by what they say."""
+    """Count the labels of all families by their status."""
     counts = Counter[str]()
     for one in supplies():
         counts.update({} if one.labels is None else one.labels())
@@ -305,7 +305,7 @@ def _labels() -> Mapping[str, int]:
 
 
 def _unseen(app: FastAPI) -> int | None:
-    """Count the labels that no training has seen; None if nobody can tell."""
+    """Count the labels that no training has used; None if no family knows."""
     told = [many for one in pages() if one.unseen is not None if (many := one.unseen(app)) is not None]
     return sum(told) if told else None
 
@@ -322,7 +322,7 @@ def _report(family: str) -> Callable[[], Response]:
 
 
 def _guide(app: FastAPI) -> None:
-    """Say where to go to whoever asks for what is not there, or in a way that nothing answers."""
+    """Answer 404 and 405 with directions: an HTML page for browsers, else problem details."""
     plain: Any = app.exception_handlers[HTTPException]
 
     async def lost(request: Request, exc: Exception) -> Response:

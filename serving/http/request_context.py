@@ -1,4 +1,4 @@
-"""What a server tells on standard error: JSON lines for machines, quiet text for a person at a terminal."""
+"""Request context and logging to standard error: JSON lines, or text at a terminal."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from serving.models import ModelRef
 from serving.reports.verdict_lines import ANSWERS
 from serving.supply import Endpoint
 
-#: What stands for the paths that nobody answers at, however many somebody tries.
+#: Logged for all paths without an endpoint, so that their number is bounded.
 UNKNOWN = "unknown"
 _KEY = "perfjudge.exchange"
-#: What a client may call its request: nothing that would have to be escaped anywhere.
+#: Allowed request ids: no characters that would need escaping.
 _HARMLESS = re.compile(rb"[A-Za-z0-9._:-]{1,100}")
 
 
@@ -35,11 +35,11 @@ class RequestContext:
     Attributes
     ----------
     request_id : str
-        As the client calls it, or else a random one.
+        The client's request id, or else a random one.
     has_body : bool
         Whether the request has a body.
     began, whole : float
-        When it began, and when its body was there, in seconds of `perf_counter`.
+        When the request began and when its body was complete, in seconds of `perf_counter`.
     status : int
         0 until the answer begins.
     received, sent : int
@@ -80,7 +80,7 @@ class RequestContext:
         return None if self.served is None else self.served.ref
 
     def verdicts(self) -> dict[str, int]:
-        """Count the verdicts of the answer; those that it lacks are not there."""
+        """Count the verdicts of the answer by kind; kinds that do not occur are left out."""
         judged = None if self.answered is None else self.answered.judged
         counts = {} if judged is None else {answer: judged.count(answer) for answer in ANSWERS}
         return {answer: count for answer, count in counts.items() if count}
@@ -89,7 +89,7 @@ class RequestContext:
 def note(
     scope: Mapping[str, Any], door: Endpoint, asked: tuple[str, bytes], answered: Answered, served: Any
 ) -> None:
-    """Tell which door answered which body with which model, and what; it is looked at after the answer."""
+    """Record endpoint, body (`asked`: media type and bytes), answer and model of a request in its context."""
     exchange = scope.get(_KEY)
     if exchange is not None:
         exchange.door, exchange.answered, exchange.served = door, answered, served
@@ -111,7 +111,7 @@ _NAMES = {"levelname": "level", "name": "logger"}
 
 
 class JsonLines(JsonFormatter):
-    """JSON lines, of which those about requests take a quarter of the time."""
+    """JSON formatter with a fast path for the access log, which takes a quarter of the time."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of a record."""
@@ -124,20 +124,21 @@ class JsonLines(JsonFormatter):
 
 
 def begin(level: Level | None = None, form: Form | None = None) -> None:
-    """Let everything that this process logs go to standard error.
+    """Send the log records of this process to standard error.
 
     Parameters
     ----------
     level : {"debug", "info", "warning", "error"}, optional
-        What is told of perfjudge and of the server; libraries tell warnings and worse. By default
-        ``warning`` at a terminal, else ``info``, which has a line per request.
+        Level of perfjudge and of the server; libraries log warnings and worse. Default: ``warning`` at a
+        terminal,
+        else ``info``, which has a line per request.
     form : {"json", "text"}, optional
-        By default text at a terminal, else JSON.
+        Default: text at a terminal, else JSON.
     """
     terminal = sys.stderr.isatty()
     handler = logging.StreamHandler()
     handler.setFormatter(_formatter(form or ("text" if terminal else "json")))
-    # nobody reads them, and they cost a tenth of a line
+    # unused, and a tenth of the cost of a line
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     for name in _OURS:

@@ -1,4 +1,4 @@
-"""What requests and answers of several families have in common as JSON."""
+"""JSON schemas of requests and answers that several families share."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 @dataclass(frozen=True)
 class OtherThan:
-    """Marks text that is none of some names, which stand for something else where it is used."""
+    """Annotation of text that must not be one of `names`, which are reserved where it is used."""
 
     names: tuple[str, ...]
 
@@ -99,7 +99,7 @@ class Readiness(BaseModel):
 
 
 def finite(value: float | None) -> float | None:
-    """Return the number, or None where there is none that JSON could hold."""
+    """Return the number as a float, or None if it is None, infinite or NaN, which JSON cannot hold."""
     return float(value) if value is not None and math.isfinite(value) else None
 
 
@@ -133,7 +133,7 @@ class RefusedError(HTTPException):
 
 
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return what OpenAPI says of these refusals."""
+    """Return the OpenAPI descriptions of refusals with these HTTP statuses."""
     return {
         status: {
             "description": HTTPStatus(status).phrase,

@@ -1,4 +1,4 @@
-"""A server that listens: what must be there is loaded first, then the port is opened."""
+"""The HTTP server: required models are loaded before the port is opened."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ class LimitedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came, unless the connection is being closed."""
+        """Parse received bytes, unless the connection is being closed."""
         if self._closing:
             return
         if self._stage == "idle":
             self._start_timer()
         self._chunk = len(data)
         super().data_received(data)
-        # bytes of a field that has not ended are kept by the parser, which tells of none of them
+        # the parser does not report the buffered bytes of an unfinished header field
         self._unfinished += len(data)
         if self._unfinished > MOST_BYTES or (self.headers is not None and len(self.headers) > MOST_LINES):
             self._refuse(*_too_large())
@@ -124,17 +124,17 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Go on with the next request; a body that nobody reads any more has its time to end."""
+        """Go on with the next request; the unread rest of a body gets a time limit."""
         super().on_response_complete()
         if self._stage == "body":
             self._start_timer()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what the parser did not take, or what was beyond a limit."""
+        """Refuse a request that the parser rejected or that exceeded a limit."""
         self._refuse(*(self._refusal or (HTTPStatus.BAD_REQUEST, msg)))
 
     def _progressed(self) -> None:
-        """Count anew; what is left of the present chunk is not counted, which is bounded by its size."""
+        """Restart the byte count; the rest of the current chunk is excluded, as its size is bounded."""
         self._unfinished = -self._chunk
 
     def _start_timer(self) -> None:
@@ -189,10 +189,10 @@ DRAIN = 3.0
 
 
 class Draining(Server):
-    """Answers what was sent before it was told to end, and tells clients to come on another connection."""
+    """A uvicorn server that on shutdown answers pending requests and makes clients reconnect elsewhere."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop listening, answer who is connected, then close; what takes longer has its time to end."""
+        """Stop listening, answer connected clients up to the time limit, then close."""
         # cycles copy it into their answers, after which uvicorn closes the connection
         self.server_state.default_headers.append((b"connection", b"close"))
         for connection in self._last(sockets or []):
@@ -201,7 +201,7 @@ class Draining(Server):
         await super().shutdown(sockets)
 
     def _last(self, sockets: list[socket.socket]) -> list[socket.socket]:
-        """Stop listening; return the connections that the kernel has made and nobody has accepted yet."""
+        """Stop listening; return the connections that the kernel has made and that were not accepted yet."""
         held = [one.dup() for one in sockets]
         for server in self.servers:
             server.close()
@@ -212,7 +212,7 @@ class Draining(Server):
         return protocol(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
     async def _drain(self) -> None:
-        """Wait until nobody is connected; who then asks nothing is let go."""
+        """Wait until all connections are closed, at most `DRAIN` seconds."""
         loop = asyncio.get_running_loop()
         end = loop.time() + DRAIN
         # uvicorn has no event for it
@@ -233,7 +233,7 @@ class Alone(Draining):
         self.announce()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """End; at once when told a second time."""
+        """Shut down gracefully on the first signal, and at once on the second."""
         if self.should_exit:
             signal.signal(sig, signal.SIG_DFL)
             signal.raise_signal(sig)
@@ -258,12 +258,12 @@ class Worker(Process):
 
     @cached_property
     def server(self) -> Draining:
-        """What answers, in the process."""
+        """The uvicorn server of the worker process."""
         return Draining(self.config)
 
 
 class Workers(Multiprocess):
-    """Keeps a number of processes that answer, until it is told to end."""
+    """Supervises a number of worker processes until it is stopped."""
 
     def init_processes(self) -> None:
         """Start all processes."""
@@ -280,19 +280,19 @@ class Workers(Multiprocess):
                 LOG.error("a worker cannot start; the server ends")
                 self.should_exit.set()
                 return
-            # its gauges go; what it counted stays
+            # remove its gauges, keep its counters
             mark_process_dead(process.pid)  # type: ignore[no-untyped-call]
             LOG.warning("worker %s ended (%s); another takes its place", process.pid, process.exitcode)
             self.processes[place] = self._started()
 
     def terminate_all(self) -> None:
-        """Let all processes end, and nobody wait for an answer that none of them will give."""
+        """Stop all workers, and close the sockets so that no client waits for an answer."""
         for listening in self.sockets:
             listening.close()
         super().terminate_all()
 
     def join_all(self) -> None:
-        """Wait until all have ended; told a second time to end, end them at once."""
+        """Wait until all workers have ended; kill them on a second SIGINT or SIGTERM."""
         for worker in self.processes:
             while worker.exitcode is None:
                 worker.process.join(0.1)
@@ -325,22 +325,30 @@ BACKLOG = 2048
 
 
 def serve(settings: ServerSettings, host: str, port: int, workers: int, *, shadow: bool = False) -> int:
-    """Answer over HTTP until SIGTERM or Ctrl-C; at a second one, end at once.
+    """Serve HTTP until SIGTERM or Ctrl-C; a second one ends the server at once.
 
     Parameters
     ----------
+    settings : ServerSettings
+        Its options are completed with the families' defaults.
     host, port : str, int
         Port 0 takes any that is free.
     workers : int
-        How many processes answer; each loads the models, and follows the registry by itself.
+        Number of processes; each loads the models and follows the registry by itself.
     shadow : bool
-        Whether challengers judge beside the champions, in a process of their own.
+        Whether challengers judge the same requests, in a process of their own.
+
+    Returns
+    -------
+    int
+        The exit code 0.
 
     Raises
     ------
     InputError
-        If there is no such model, the address cannot be taken, others reach it and there are no tokens, or
-        the file of tokens cannot be used.
+        If a model is missing, the address cannot be used, it is reachable from other machines and no tokens
+        are
+        given, or the token file cannot be used.
     """
     # a tracking server that hangs is noticed after seconds, not after minutes
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
@@ -381,7 +389,7 @@ def _run(
 
 
 def _begun(options: Options) -> Options:
-    """Let families look at the options, and add what they take by default."""
+    """Let each family check the options and add its defaults."""
     for one in pages():
         options = one.begun(options)
     return options
@@ -400,7 +408,7 @@ def _configured(settings: ServerSettings, app: Any, **further: Any) -> Any:
         server_header=False,
         backlog=BACKLOG,
         timeout_keep_alive=KEPT,
-        # who was told to end answers whatever may still be answered in time
+        # a stopped worker answers pending requests within the time limit
         timeout_graceful_shutdown=ceil(settings.timeout),
         timeout_worker_healthcheck=SILENCE,
         **further,

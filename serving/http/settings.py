@@ -1,4 +1,4 @@
-"""What a server was told at its start, as its workers get to know it."""
+"""Settings of a server, and how its workers receive them."""
 
 from __future__ import annotations
 
@@ -11,35 +11,34 @@ from typing import Any, Self
 
 from serving.http.request_context import Form, Level
 
-#: In which ``perfjudge serve`` tells its workers, as JSON.
+#: Environment variable with the settings as JSON.
 _VARIABLE = "PERFJUDGE_SERVE"
 
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """What a server was told at its start.
+    """Settings of a server.
 
     Attributes
     ----------
     options : mapping
-        Which models answer, their knobs, and what families were told besides, by the options of ``perfjudge
-        serve``.
+        The families' options of ``perfjudge serve``: models, their parameters and further ones.
     shared : str or None
-        A directory that the workers of one server have in common; None where there is one worker.
+        Directory that the workers of one server share; None with one worker.
     watch : float
-        The seconds between two looks at where the registry's aliases point.
+        Seconds between two checks of the registry's aliases.
     tokens : str or None
-        A file of tokens; None: nobody needs any.
+        Path of the token file; None: requests need no token.
     timeout, reading : float
-        Seconds in which a request is answered, once its body has come, for which it has others.
+        Seconds for the answer once the body is complete, and for the body.
     log_level, log_format : str or None
-        As of `serving.http.request_context.begin`.
+        See `serving.http.request_context.begin`.
     hosts : sequence of str or None
-        What requests may call the server, beside names of this machine's own address; None: anything.
+        Accepted ``Host`` values, in addition to names of this machine; None: any.
     secret : str
-        What tokens against forged requests are made with where nobody needs any other.
+        Key of the CSRF tokens on a server without tokens.
     shadow : str or None
-        The directory of answered requests that challengers judge; None: none do.
+        Directory of answered requests for challengers; None: shadow mode is off.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -56,7 +55,7 @@ class ServerSettings:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variable that tells all of this to another process."""
+        """The environment variable that passes these settings to another process."""
         return {_VARIABLE: json.dumps(asdict(self))}
 
     def hand_on(self) -> None:
@@ -68,5 +67,5 @@ class ServerSettings:
 
     @classmethod
     def handed_on(cls) -> Self:
-        """Return what the process was told."""
+        """Return the settings that the parent process passed in the environment."""
         return cls(**json.loads(os.environ.get(_VARIABLE, "{}")))

@@ -1,4 +1,4 @@
-"""What the remedies of seed 001 change: its figures 4 to 7, and the ablation."""
+"""Charts of seed 001: its figures 4 to 7, and the ablation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from serving.reports.charts import PAPER, SERIES, Chart, Words, counted, percent
 from serving.reports.panels import Axis, Panel, drawn
 from serving.reports.separation import CONFIDENCE, listed, told_apart
 
-#: Who says that a run is invalid, in the order of the bars, and what a reader calls them.
+#: Detectors of invalid runs in the order of the bars, with display names.
 JUDGES = {"rules": "the rules alone", "tree": "the tree alone", "both": "rules and tree"}
 _CAUSES = "In brackets: abnormal pairs."
 #: How large a table of groups is still drawn.
@@ -27,7 +27,7 @@ _GROUPS = 40
 
 
 def validity_told(validity: pd.DataFrame) -> str:
-    """Say how many invalid runs are caught, by the rules alone and with the tree, and at what price."""
+    """Describe the shares of invalid and valid runs that the rules, the tree and both reject."""
     shares = _shares(validity.assign(kind=np.where(validity["kind"] == "", "", "invalid")))
     if "invalid" not in shares.index:
         return "Nobody flagged a run as invalid: there is nothing to learn a tree from."
@@ -97,7 +97,7 @@ def causes_chart(verdicts: pd.DataFrame) -> Chart | None:
 
 
 def groups_chart(groups: pd.DataFrame) -> Chart | None:
-    """Draw how many test cases of each given group lie in each automatic one."""
+    """Draw the number of test cases by given and automatic group."""
     table = pd.crosstab(groups["group"], groups["automatic"])
     if len(table) < 2 or max(table.shape) > _GROUPS:  # noqa: PLR2004 - nothing to compare
         return None
@@ -136,7 +136,7 @@ def _shares(validity: pd.DataFrame) -> pd.DataFrame:
 
 
 def _stands_out(shares: pd.Series, sizes: pd.Series) -> bool:
-    """Return whether the smallest share can be told from that of all others (Fisher's exact test)."""
+    """Return whether the smallest share differs significantly from all others (Fisher's exact test)."""
     from scipy.stats import fisher_exact
 
     right = (shares * sizes).round()
@@ -189,7 +189,7 @@ class Curve(NamedTuple):
         return max(self.accuracy) - self.accuracy[0]
 
     def apart(self, one: int, other: int) -> bool:
-        """Return whether two of its places can be told apart, by how both vary over the folds."""
+        """Return whether two points of the curve differ significantly, by their spread over the folds."""
         gain = self.accuracy[one] - self.accuracy[other]
         return told_apart(gain, self.spread[one], self.spread[other], folds=self.folds)
 
@@ -209,7 +209,7 @@ def lines(curves: pd.DataFrame, figure: int, folds: int) -> list[Curve]:
 
 
 def cost_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
-    """Draw balanced accuracy by cost ratio (seed 001, figure 4); None where there is no curve."""
+    """Draw balanced accuracy by cost ratio (seed 001, figure 4); None without curves."""
     across = Axis("cost of a missed abnormal vector, in false alarms (log scale)", log=True)
     told = partial(
         _gain_told, best="where a miss costs {} times a false alarm", without="where both cost the same"
@@ -218,7 +218,7 @@ def cost_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
 
 
 def sampling_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
-    """Draw balanced accuracy by undersampling (seed 001, figure 5); None where there is no curve."""
+    """Draw balanced accuracy by undersampling (seed 001, figure 5); None without curves."""
     label = "normal training vectors per abnormal one, from all to as many (log scale)"
     told = partial(_gain_told, best="at a ratio of {}:1", without="with all normal vectors")
     across = Axis(label, log=True, backwards=True)
@@ -232,7 +232,7 @@ def sampling_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
 
 
 def dimensions_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
-    """Draw balanced accuracy by the dimensions kept (seed 001, figure 6); None where there is no curve."""
+    """Draw balanced accuracy by the dimensions kept (seed 001, figure 6); None without curves."""
     across = Axis("dimensions that are kept (number; the last are all metrics, not projected)")
     return _curves(
         lines(curves, DIMENSION, folds), DIMENSION, "dimensions, a line a model", across, _enough_told
@@ -295,7 +295,7 @@ def _remedies(rows: Sequence[Beside], look: int, *, joined: bool) -> chart_marks
 
 
 def _seeds(steps: Sequence[Sequence[Beside]]) -> Iterator[Dots]:
-    """Yield the seed's own figures of each model, where there are any."""
+    """Yield the paper's figures for each model, where it has any."""
     label = "the paper's, of vectors, on its own data"
     for look, rows in enumerate(steps):
         found = [(place, row.seeds.balanced_accuracy) for place, row in enumerate(rows)]
@@ -361,7 +361,7 @@ def _enough_told(found: Sequence[Curve]) -> str:
 
 
 def _apart(one: Curve, other: Curve) -> bool:
-    """Return whether two curves can be told apart where each is best."""
+    """Return whether two curves differ significantly at their best points."""
     here, there = one.at_best(), other.at_best()
     gain = one.accuracy[here] - other.accuracy[there]
     return told_apart(gain, one.spread[here], other.spread[there], folds=one.folds)

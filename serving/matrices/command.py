@@ -64,7 +64,7 @@ def as_xml(found: MatricesAnswer) -> bytes:
 
 
 def _attributes(told: Mapping[str, Any] | BaseModel) -> dict[str, str]:
-    """Return what is said in single words and numbers."""
+    """Return the scalar fields as XML attributes, without None and lists."""
     return {
         name: visible(str(value))
         for name, value in dict(told).items()
@@ -79,7 +79,7 @@ def _add_notes(etree: Any, parent: Any, notes: Sequence[str]) -> None:
 
 #: How many raw metrics a line shows; ``--json`` has all that the verdict names.
 SHOWN = 3
-#: How many notes and how many runs that were left out are told one by one.
+#: Maximal numbers of notes and of excluded runs that are listed.
 TOLD = 20
 
 
@@ -100,7 +100,7 @@ def summary(found: MatricesAnswer) -> str:
 
 
 def _line(one: MatrixVerdictAnswer) -> VerdictLine:
-    # a group without a model of its own, where others have one
+    # a group without a separate model, where others have one
     group = f"{one.group} (fallback)" if one.group_used == FALLBACK else one.group
     why = one.invalid_reason or ", ".join(map(_moved, one.drivers[:SHOWN]))
     notes = (*(f"note: {note}" for note in one.notes), *_left_out(one))

@@ -1,4 +1,4 @@
-"""What the stages of the family ``matrices`` left behind, read for its report."""
+"""Read the results of the stages of the family ``matrices`` for its report."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class DataSet(pages.DataSet):
 
 
 class Metrics(pages.Metrics[Judged]):
-    """What the page uses of ``metrics.json``."""
+    """The part of ``metrics.json`` that the page uses."""
 
     data: DataSet
     selected: Verdicts
@@ -82,7 +82,7 @@ class Metrics(pages.Metrics[Judged]):
 
 @dataclass(frozen=True)
 class Counted:
-    """Verdicts on vectors, counted as seed 001 does; NaN where there is no number."""
+    """Scores of verdicts on vectors, counted as in seed 001; NaN where unknown."""
 
     balanced_accuracy: float
     spread: float
@@ -105,7 +105,7 @@ class Counted:
 
     @classmethod
     def of_seed(cls, row: pd.Series, *, paired: bool) -> Counted:
-        """Take the seed's from the same row; `paired`: it counts pairs of vectors there."""
+        """Return the paper's scores from the same row; `paired`: it counts pairs of vectors."""
         cases, abnormal = (PAIRS, ABNORMAL_PAIRS) if paired else (VECTORS, ABNORMAL)
         accuracy, alarms, missed = (
             row[f"seed_{name}"] for name in ("balanced_accuracy", "false_positive", "false_negative")
@@ -115,7 +115,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class Beside:
-    """A row of a table: what it is called, ours, and the seed's."""
+    """A row of a table: its name, our scores, and the paper's."""
 
     name: str
     model: str
@@ -144,10 +144,11 @@ class Beside:
 
 @dataclass(frozen=True)
 class Worth:
-    """What one row has more than another, in balanced accuracy of pairs, or of the runs of targets.
+    """The gain of one row over another, in balanced accuracy of pairs, or of the runs of targets.
 
-    Not of all vectors: these are others in every form (flattened: all runs; contrasted: those of targets), so
-    that their accuracies cannot be subtracted.
+    All vectors cannot be used: their set differs by form (flattened: all runs; contrasted: those of targets),
+    so that
+    accuracies cannot be subtracted.
     """
 
     gain: float
@@ -160,7 +161,7 @@ class Worth:
 
     @property
     def told(self) -> str:
-        """Whether what is gained can be told from chance: "helps", "hurts" or "cannot be told"."""
+        """The gain in words: "helps", "hurts" or "cannot be told" (not significant)."""
         if not abs(self.gain) > ERRORS * self.error:
             return "cannot be told"
         return "helps" if self.gain > 0 else "hurts"

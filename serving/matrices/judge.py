@@ -20,7 +20,7 @@ Engine = Served[TrainedEngine]
 
 
 def registered() -> str:
-    """Return the name under which models of matrices are registered."""
+    """Return the registered name of matrix models."""
     return project_params(Matrices).section.promote.name
 
 

@@ -1,4 +1,4 @@
-"""What the page about matrices holds: the tables and figures of seed 001, from whatever data was given."""
+"""Content of the report on matrices: the tables and figures of seed 001, for the given data."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from serving.reports.separation import CONFIDENCE, Leaders, between, lead, liste
 
 
 class AblationRow(NamedTuple):
-    """A row of the ablation, and what its remedy is worth; None for the row that others stand beside."""
+    """A row of the ablation, and the gain of its remedy; None for the reference row."""
 
     row: Beside
     worth: Worth | None
@@ -96,7 +96,7 @@ def _quoted(name: str) -> str:
     return f'"{name}"'
 
 
-#: The seed's tables, and what each says.
+#: Captions of the paper's tables.
 TABLES = {
     2: "Before any remedy: false negatives of common classifiers on summary metrics",
     4: "Before any remedy but that invalid runs are left out",
@@ -107,7 +107,7 @@ TABLES = {
 }
 #: The mistakes that are listed.
 MISTAKES = 10
-#: Verdicts on runs that nobody has flagged, by what people say.
+#: Counted verdicts on unflagged runs.
 _SERVED = ("fail", "pass", "invalid")
 
 
@@ -154,7 +154,7 @@ def summary(given: EvaluatedMatrices) -> str:
 
 
 def rivals(given: EvaluatedMatrices) -> str:
-    """Say how the champion does beside the best opponent, by balanced accuracy on the same pairs."""
+    """Compare the champion with the best reference method, by balanced accuracy on the same pairs."""
     metrics, champion = given.metrics, given.champion
     best = metrics.split.best("opponent")
     if best is None:
@@ -171,7 +171,7 @@ def rivals(given: EvaluatedMatrices) -> str:
 
 
 def served(verdicts: pd.DataFrame) -> list[tuple[str, list[int]]]:
-    """Count what is answered to runs that nobody has flagged: by status, how many fail, pass and invalid."""
+    """Count the verdicts on unflagged runs: by status, the numbers of fail, pass and invalid."""
     table = pd.crosstab(verdicts["status"], verdicts["verdict"])
     return [
         (str(status), [int(row.get(verdict, 0)) for verdict in _SERVED]) for status, row in table.iterrows()
@@ -179,9 +179,11 @@ def served(verdicts: pd.DataFrame) -> list[tuple[str, list[int]]]:
 
 
 def worths(rows: Sequence[Beside], part: str) -> list[AblationRow]:
-    """Return the rows of one model in a part of the ablation with what each remedy is worth.
+    """Return the rows of one model in a part of the ablation with the gain of each remedy.
 
-    "added": beside the row before it; "left out": what the first row has more; "grouping": beside the first.
+    "added": compared with the previous row; "left out": the first row's gain over it; "grouping": compared
+    with the
+    first row.
     """
     steps = [AblationRow(rows[0], None)]
     for before, row in pairwise(rows):

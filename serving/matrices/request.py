@@ -50,7 +50,7 @@ def tables_of(request: MatricesRequest) -> MatrixTables:
 
 
 def stacked(request: MatricesRequest) -> MatrixTables:
-    """Turn a request into tables whose pairs have names of their own and whole sides."""
+    """Turn a request into tables; its pairs must have distinct names and both sides."""
     names, sides = _names(request.pairs), StackedSides(_names(request.pairs))
     for pair in request.pairs:
         for side in SIDES:
@@ -61,7 +61,7 @@ def stacked(request: MatricesRequest) -> MatrixTables:
 
 
 def _names(pairs: Sequence[Pair]) -> list[str]:
-    """Return all metrics, in the order in which they first come."""
+    """Return all metric names, in order of first occurrence."""
     found: dict[str, None] = {}
     for matrix in (matrix for pair in pairs for matrix in (pair.baseline, pair.target)):
         found |= dict.fromkeys(matrix.metrics or {})
@@ -71,7 +71,7 @@ def _names(pairs: Sequence[Pair]) -> list[str]:
 
 
 def metadata(pair: Pair, side: Matrix) -> dict[str, str]:
-    """Return what a side is compared by: its own, or else the pair's."""
+    """Return the metadata of a side, with the pair's values as defaults."""
     return {field: getattr(side, field) or getattr(pair, field) or "" for field in METADATA}
 
 
@@ -89,7 +89,7 @@ def require_sides(pair: Pair, place: str) -> None:
 
 
 def require_bearable(request: MatricesRequest) -> None:
-    """Raise an InputError if there is more in all than memory should be asked for."""
+    """Raise an InputError if a request has too many metrics or numbers for memory."""
     pairs, metrics = request.pairs, len(_names(request.pairs))
     if metrics > MOST_METRICS:
         raise InputError(f"have {metrics} metrics; expected {MOST_METRICS} at most", place="pairs")
@@ -171,13 +171,13 @@ def answer_matrices(body: bytes, served: Engine) -> Answered:
 
 
 def given(_media_type: str, content: bytes) -> list[Opinion]:
-    """Return what an answer says of each pair."""
+    """Return the verdict of an answer on each pair."""
     verdicts = MatricesAnswer.model_validate_json(content).verdicts
     return [Opinion(one.pair_id, one.workload, one.verdict, one.probability) for one in verdicts]
 
 
 def asked(media_type: str, body: bytes, served: Engine) -> list[Opinion]:
-    """Return what a model says of each pair of a request; raises as `answer_matrices`."""
+    """Return a model's verdict on each pair of a request; raises as `answer_matrices`."""
     return given(media_type, answer_matrices(body, served).content)
 
 
@@ -191,7 +191,7 @@ def _wrong(pairs: Sequence[Pair]) -> Iterator[tuple[int, str]]:
 
 
 def _judged(request: MatricesRequest, served: Engine) -> MatricesAnswer:
-    """Judge pairs with whole sides; all are invalid if the model can do nothing with what they have."""
+    """Judge pairs that have both sides; all are invalid if the model cannot use their metrics."""
     nothing = MatricesAnswer(model=served.ref.answer, verdicts=[], notes=[])
     if not request.pairs:
         return nothing
@@ -208,7 +208,7 @@ def _judged(request: MatricesRequest, served: Engine) -> MatricesAnswer:
 
 
 def _apart(pairs: Sequence[Pair]) -> list[Pair]:
-    """Return pairs of which no two have the same name: the second "a" is called "a #2"."""
+    """Return pairs with distinct names: a second "a" becomes "a #2"."""
     taken, found = {pair.pair_id for pair in pairs}, dict[str, Pair]()
     for pair in pairs:
         name, number = pair.pair_id, 1

@@ -1,4 +1,4 @@
-"""What questions about matrices and their answers look like as JSON: in files, over HTTP, from ``--json``."""
+"""JSON schemas of matrix requests and answers, for files, HTTP and ``--json``."""
 
 from __future__ import annotations
 

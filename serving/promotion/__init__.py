@@ -1,1 +1,1 @@
-"""Commands on which version of a model answers: promote, roll back, trace."""
+"""Commands for the registered model versions: promote, roll back, trace."""

@@ -22,7 +22,7 @@ from training.registry.promotion_history import (
 
 @dataclass(frozen=True)
 class Decided:
-    """A version that became champion, and the one that it took the place of; None if there was none."""
+    """A version that became champion, and the version it replaced; None if it is the first."""
 
     name: str
     version: str
@@ -37,10 +37,11 @@ class Decided:
 
 
 def promote(name: str, version: str, because: str, by: str | None = None) -> Decided:
-    """Make a version champion; `by` is the user by default.
+    """Make a version champion, with a reason; `by` defaults to the current user.
 
-    Raises InputError if there is no such version, it is champion already, it cannot be loaded or does not
-    answer, no reason is given, or another version has become champion meanwhile.
+    Raises InputError if the version is missing, already champion, cannot be loaded or fails its trial
+    request, the
+    reason is empty, or another version has become champion meanwhile.
     """
     door_of(name)
     settled(name)
@@ -54,7 +55,7 @@ def promote(name: str, version: str, because: str, by: str | None = None) -> Dec
 
 
 def rollback(name: str, because: str, by: str | None = None) -> Decided:
-    """Make the previous champion champion again; InputError if there was none, and as `promote`."""
+    """Make the previous champion champion again; InputError if it is missing, and as of `promote`."""
     door_of(name)
     settled(name)
     champion = version_of(name, CHAMPION)

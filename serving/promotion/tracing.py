@@ -1,4 +1,4 @@
-"""Where the version comes from that gave an answer, or that somebody names."""
+"""Trace the model version that gave an answer, or a named version, to its origin."""
 
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ class GivenAnswer:
 
 
 _XML = "application/xml"
-#: The options that an answer tells itself, of what its verdicts were to keep.
+#: Options of the risk guarantee that are recorded in an answer.
 _KEPT = ("missed", "false_alarms")
-#: How many differences are told.
+#: Maximal number of differences shown.
 TOLD = 10
 
 
@@ -93,7 +93,7 @@ class ReplayCheck:
 
     @property
     def told(self) -> str:
-        """What was found, a line each."""
+        """The differences, one per line, or a statement that all values are equal."""
         if not self.differences:
             return f"judged again: all {self.values:,} values are the same"
         some = self.differences[:TOLD]
@@ -122,7 +122,7 @@ def again(given: GivenAnswer, source: Path, options: Mapping[str, Any]) -> Repla
 
 
 def _said(given: GivenAnswer) -> dict[str, Any]:
-    """Return the options that the answer itself tells of."""
+    """Return the options that are recorded in the answer."""
     decided = given.model.get("decided") or {}
     told = {"floor": given.model.get("floor"), **{name: decided.get(name) for name in _KEPT}}
     if costs := decided.get("costs"):
@@ -133,7 +133,7 @@ def _said(given: GivenAnswer) -> dict[str, Any]:
 def _ways(
     given: GivenAnswer, door: Endpoint, source: Path, options: Mapping[str, Any], refused: list[Exception]
 ) -> Iterator[bytes]:
-    """Yield what the source is answered with: as a request at the door, and by ``perfjudge judge``."""
+    """Yield the answers to the source as a request to the endpoint and by ``perfjudge judge``."""
     for way in (_posted, _judged):
         try:
             content = way(given, door, source, options)
@@ -211,7 +211,7 @@ def _of_json(content: Any, place: str) -> Iterator[tuple[str, Any]]:
 
 
 def install(app: FastAPI) -> None:
-    """Let `app` tell where a version comes from."""
+    """Add the endpoint for the origin of a version to `app`."""
 
     @app.get("/v1/models/{name}/{version}", responses=schemas.responses(404, 503))
     async def model(name: str, version: str) -> Origin:
@@ -228,7 +228,7 @@ def _origin(name: str, version: str) -> Origin:
         raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, str(exc)) from exc
 
 
-#: How many parameters and figures a line tells.
+#: Maximal number of parameters and scores in a line.
 _SOME = 12
 
 

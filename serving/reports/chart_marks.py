@@ -24,18 +24,18 @@ FAR = 1e12
 
 @dataclass(frozen=True)
 class Spot:
-    """A place of a chart, in the units of its axes, and what is there.
+    """A hover area of a chart, in the units of its axes, with its values.
 
     Attributes
     ----------
     name : str
-        Of the mark.
+        Name of the mark.
     values : sequence of (str, float)
-        What there is to read, each with a word; empty: what the axes say of the place.
+        Values to show, each with a word; empty: the readings of the axes.
     along : {"", "x", "y"}
-        The axis whose reading `values` are.
+        The axis that `values` are measured on.
     wide, high : float
-        How far it reaches around the place; 0: it is a point.
+        Half the extent around the centre; 0: a point.
     """
 
     x: float
@@ -49,7 +49,7 @@ class Spot:
 
 @dataclass(frozen=True)
 class Outline:
-    """Where a spot lies on the page, in points from the left and the top, and what is told there."""
+    """A hover area on the page, in points from the left and the top, with its text."""
 
     left: float
     top: float
@@ -77,7 +77,7 @@ def overlay(shapes: Sequence[Outline]) -> Markup:
 
 
 def outlines(figure: Figure, axes: Axes, spots: Sequence[tuple[Spot, str]]) -> Iterator[Outline]:
-    """Yield where spots of axes lie; those that are no numbers, or lie outside, do not."""
+    """Yield the hover areas in page coordinates, except those outside the axes or with NaN."""
     if not spots:
         return
     middle = np.array([(spot.x, spot.y) for spot, _ in spots], float)
@@ -99,24 +99,25 @@ Dash = str | tuple[int, tuple[int, ...]]
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
 DASHES: tuple[Dash, ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
-#: Boxes and bars that stand side by side: they differ on a grey-scale print too.
+#: Fills of adjacent boxes and bars, distinct in grey scale too.
 FILLS = (PASS, PAPER, SERIES[0])
 #: Markers on one line, at most.
 _MARKED = 25
 #: From this share of its reach on, a colour of a heat map is dark.
 _DARK = 0.7
-#: The percentile of distances that colours reach to, and the least that they tell apart.
+#: The percentile of distances at the end of the colour scale, and the least distance shown.
 _NEARLY, _SMALL = 95, 1e-6
-#: Points of one line that are told, and bars of a histogram.
+#: Maximal number of hover areas of one line, and number of bins of a histogram.
 _POINTED, _BINS = 100, 30
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line through points, in the colour, marker and dashes of its `look`.
+    """A line through points, with the colour, marker and dashes of its `look`.
 
-    `spread` and `sideways` say how far `y` and `x` vary and become bars, `band` a band. A `hollow` one has
-    empty markers, to tell it from another line of that look. `steps`: it goes in steps between the points.
+    `spread` and `sideways` are the variation of `y` and `x`, drawn as bars; `band` is drawn as a band. A
+    `hollow` line
+    has empty markers, as distinct from another line of that look. `steps`: draw steps between the points.
     """
 
     name: str
@@ -139,7 +140,7 @@ class Line:
             band = np.asarray(self.band, float)
             axes.fill_between(x, y - band, y + band, color=colour, alpha=0.12, linewidth=0)
         dash = ":" if self.hollow else DASHES[self.look % len(DASHES)]
-        # of lines that lie on each other, the first is seen
+        # where lines overlap, the first is on top
         above = 3 - 0.01 * self.look
         axes.plot(
             x, y, color=colour, label=self.name, linewidth=1.4, markersize=4.5, zorder=above,
@@ -164,9 +165,9 @@ class Line:
 
 @dataclass(frozen=True)
 class Dots:
-    """Points that nothing joins; `size` is a marker's in points squared, `thickness` its edge's in points.
+    """Unconnected points; `size` is the marker area in points squared, `thickness` its edge in points.
 
-    `told` names each to whoever points at it; else all have the name.
+    `told` names each point in its tooltip; without it all have `name`.
     """
 
     x: ArrayLike
@@ -196,9 +197,9 @@ class Dots:
 
 @dataclass(frozen=True)
 class Bars:
-    """Horizontal bars from `start` to their lengths on the places 0, 1, ...; their ends vary by `spread`.
+    """Horizontal bars from `start` to `lengths` at the positions 0, 1, ..., with error bars `spread`.
 
-    Where several share a place, each has its `turn` of so many `turns`, and a fill of its own.
+    Where several share a position, each has its `turn` out of `turns`, and a separate fill.
     """
 
     lengths: ArrayLike
@@ -237,7 +238,7 @@ def _varying(spread: float) -> list[tuple[str, float]]:
 
 
 def five_of(values: ArrayLike, low: float = 0, high: float = 100) -> Floats:
-    """Return what a box shows of values: quartiles, between the percentiles `low` and `high`."""
+    """Return the values of a box plot: percentiles `low`, 25, 50, 75 and `high`."""
     five: Floats = np.percentile(np.asarray(values, float), (low, 25, 50, 75, high))
     return five
 
@@ -287,7 +288,7 @@ class Boxes:
 
 @dataclass(frozen=True)
 class Histogram:
-    """How many values lie where."""
+    """A histogram of values."""
 
     values: ArrayLike
     name: str
@@ -347,11 +348,13 @@ class Diagonal:
 
 @dataclass(frozen=True)
 class Heat:
-    """A colour a value, from blue over white, which is `middle`, to red; NaN is not painted.
+    """A heat map from blue through white (at `middle`) to red; NaN is not painted.
 
-    The colours are those of K. Moreland, Diverging color maps for scientific visualization, ISVC 2009: even
-    steps to the eye, also to the colour-blind. `reach` is how far from the middle they go: what lies farther
-    out has the last colour, and the legend an arrow there. `told`: each value is written into its cell.
+    The colours are those of K. Moreland, Diverging color maps for scientific visualization, ISVC 2009:
+    perceptually
+    uniform, also for the colour-blind. Colours end at a distance of `reach` from the middle; values beyond
+    have the last
+    colour, and the legend an arrow. `told`: write each value into its cell.
     """
 
     values: Floats
@@ -404,7 +407,7 @@ class HeatCell:
 
 @dataclass(frozen=True)
 class Cells:
-    """A table of numbers that are shaded; None where there is nothing to say."""
+    """A table of shaded numbers; None leaves a cell empty."""
 
     rows: Sequence[Sequence[HeatCell | None]]
 
@@ -444,5 +447,5 @@ def thinned(number: int, most: int) -> slice:
     return slice(None, None, max(1, -(-number // most)))
 
 
-#: What stands out: the worst of many, the failed ones.
+#: Colour of highlighted marks: the worst of many, the failed ones.
 WORST: dict[str, Any] = {"fill": FAIL, "marker": "D", "size": 34, "thickness": 0.5}

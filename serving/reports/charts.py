@@ -31,7 +31,7 @@ _STYLE = Path(__file__).with_name("charts.mplstyle")
 
 @dataclass(frozen=True)
 class Words:
-    """What a chart says in words.
+    """The texts of a chart.
 
     Attributes
     ----------
@@ -40,9 +40,9 @@ class Words:
     title : str
         The finding, in one sentence.
     shows : str
-        What kind of chart shows what; with the title it is told to a reader who cannot see it.
+        Kind and content of the chart; with the title it is the alternative text.
     note : str
-        What the title and the axes do not say.
+        Remarks that are not in the title or the axes.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What every family's evaluation leaves behind, read for a report: ``metrics.json``, and verdicts."""
+"""Read the results of an evaluation for a report: ``metrics.json`` and the verdicts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from serving.reports.charts import counted, percent
 
-#: Columns of verdicts on held-out folds, beside the name of what was judged.
+#: Columns of out-of-fold verdicts, without the name of the case.
 VERDICTS = dict.fromkeys(("split", "entry", "kind", "verdict", "status"), "str") | {
     "fold": "int64",
     "probability": "float64",
@@ -20,9 +20,9 @@ VERDICTS = dict.fromkeys(("split", "entry", "kind", "verdict", "status"), "str")
 
 
 class Score(BaseModel):
-    """One score of one entry: mean and spread over the folds, and of all folds at once.
+    """One score of one entry: mean and spread over the folds, and pooled over all folds.
 
-    Average precision has no figure of all folds at once, and is told by its mean.
+    Average precision has only the mean.
     """
 
     mean: float | None = None
@@ -31,18 +31,18 @@ class Score(BaseModel):
 
 
 class Entry(BaseModel):
-    """One model, rule or opponent; families add its scores."""
+    """One model, rule or reference method; families add its scores."""
 
     kind: str
 
     @property
     def order(self) -> float:
-        """By what entries are ranked, the best first."""
+        """The sort key of entries, largest first."""
         return 0.0
 
 
 class Verdicts(BaseModel):
-    """What verdicts are worth."""
+    """Scores of verdicts."""
 
     balanced_accuracy: Score
     false_negative_rate: Score
@@ -54,7 +54,7 @@ class Verdicts(BaseModel):
         return self.balanced_accuracy.pooled or 0.0
 
     def beside(self, other: Verdicts) -> str:
-        """Say in a word or two where its accuracy lies beside that of another."""
+        """Return "above", "below" or "level with", comparing this accuracy with another."""
         gap = self.accuracy - other.accuracy
         return "above" if gap > 0 else "below" if gap < 0 else "level with"
 
@@ -102,7 +102,7 @@ class DataSet(BaseModel):
 
 
 class Metrics(BaseModel, Generic[E]):
-    """What a page uses of ``metrics.json``."""
+    """The part of ``metrics.json`` that a page uses."""
 
     data: DataSet
     seed: int
@@ -111,18 +111,19 @@ class Metrics(BaseModel, Generic[E]):
 
 
 def surest_mistakes(verdicts: pd.DataFrame, name: str, most: int) -> pd.DataFrame:
-    """Return the wrong verdicts that a model was surest of, the surest first, once for every `name`.
+    """Return the wrong verdicts with the highest confidence, the highest first, one per `name`.
 
-    How far a probability lies from its threshold counts as a share of how far it could.
+    Confidence is the distance of the probability from its threshold, as a share of the largest possible
+    distance.
 
     Parameters
     ----------
     verdicts : DataFrame
-        One model's held-out verdicts: ``verdict, status, probability, threshold``.
+        One model's out-of-fold verdicts: ``verdict, status, probability, threshold``.
     name : str
-        The column that names what was judged.
+        The column that names the judged case.
     most : int
-        How many to return.
+        Maximal number of rows.
     """
     wrong = verdicts[verdicts["verdict"] != verdicts["status"]].drop_duplicates(name)
     probability, threshold = wrong["probability"], wrong["threshold"]
@@ -159,13 +160,13 @@ class Confusion:
 
     @property
     def precision(self) -> float:
-        """Which share of the ``fail`` verdicts is right; not a number if there are none."""
+        """The share of ``fail`` verdicts that are right; NaN without such verdicts."""
         called = self.caught + self.false_alarms
         return self.caught / called if called else float("nan")
 
     @property
     def recall(self) -> float:
-        """Which share of the fails is caught; not a number if there are none."""
+        """The share of actual fails with a ``fail`` verdict; NaN without fails."""
         return self.caught / self.fails if self.fails else float("nan")
 
     def told(self, champion: str, fail: str, passes: str) -> str:

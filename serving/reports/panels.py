@@ -1,4 +1,4 @@
-"""Panels with axes, a title and a legend: what marks are drawn on, in the one style of all pages."""
+"""Chart panels with axes, title and legend, in the style of all pages."""
 
 from __future__ import annotations
 
@@ -25,28 +25,29 @@ _NAMED, _MANY, _SHORT = 50, 25, 4
 _FEWEST, _GAP, _FEW = 2, 6.0, 12
 #: Letters in a line of a narrow chart: of a label, and of a name; inches of a legend that stood beside.
 _LABEL, _NAME, _LEGEND = 40, 24, 1.8
-#: Marks of a narrow chart up to which each is told.
+#: Maximal number of hover areas in a narrow chart.
 _TAPPED = 300
 #: Letters of a legend in an inch, and those that the room of a mark beside its name takes.
 _LETTERS, _HANDLE = 15, 8
 
 
 class Mark(Protocol):
-    """What can be drawn on axes."""
+    """A chart element that can be drawn on axes."""
 
     def draw(self, axes: Axes) -> None:
         """Draw it."""
 
     def spots(self) -> Iterator[Spot]:
-        """Yield what is told to whoever points at it."""
+        """Yield the hover areas of the mark."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One side of a panel: what it measures, with its unit, and from where to where.
+    """One axis of a panel: its label with the unit, and its range.
 
-    `names` are those of the places 0, 1, ..., where it holds things instead of numbers; the first is at the
-    top or left. `ticks` say what to write where, instead of round numbers. `percent`: its numbers are shares.
+    `names` label the positions 0, 1, ... of a categorical axis, from the top or left. `ticks` map positions
+    to labels,
+    instead of round numbers. `percent`: the values are shares.
     """
 
     label: str
@@ -65,7 +66,7 @@ class Axis:
 
     @property
     def short(self) -> str:
-        """What it measures, without units and remarks."""
+        """The label without units and remarks."""
         return re.split(r" \(|\n|; ", self.label)[0]
 
     def reads(self, value: float) -> str:
@@ -114,13 +115,13 @@ def drawn(
     panels : sequence of Panel
         Row by row. The marks of the first are named in the legend.
     size : tuple of float
-        Width and height in inches; 8.4 is as wide as the page.
+        Width and height in inches; 8.4 is the width of the page.
     across : int
         Panels in a row.
     beside : str
-        The title of a legend at the right; else it is above.
+        Title of a legend at the right; if empty, the legend is above.
     narrows : bool
-        Whether it can be laid out for a telephone: panels one below the other, long words on several lines.
+        Whether to add a layout for narrow screens: panels one below the other, long words wrapped.
     """
     fits = size[0] <= NARROW
     svg = _laid_out(words, words.name, panels, _Layout(size, across, beside))
@@ -133,7 +134,7 @@ def drawn(
 
 @dataclass(frozen=True)
 class _Layout:
-    """How much room there is, how many panels stand side by side, and what the legend's title is."""
+    """Size of the chart, panels per row, and the title of the legend."""
 
     size: tuple[float, float]
     across: int
@@ -166,7 +167,7 @@ def _outlines(figure: Figure, drawn_on: Iterable[tuple[Axes, Panel]]) -> Iterato
 
 
 def _told(spot: Spot, x: Axis, y: Axis) -> str:
-    """Say what is at a spot: the names first, then what can be read there."""
+    """Return the tooltip of a hover area: the names first, then the values."""
     names = (spot.name, x.named(spot.x), y.named(spot.y))
     places = [
         (f"{axis.short} {axis.reads(value)}", which)
@@ -178,7 +179,7 @@ def _told(spot: Spot, x: Axis, y: Axis) -> str:
         f"{word or (along.short if along else '')} {along.reads(value) if along else plain(value)}"
         for word, value in spot.values
     ]
-    # a mark that spans an axis lies at no place of it
+    # a mark that spans an axis has no single position on it
     spans = {"x": spot.wide, "y": spot.high}
     read = [told for told, which in places if not spans[which]] + values
     return ": ".join(filter(None, (", ".join(filter(None, names)), ", ".join(read))))

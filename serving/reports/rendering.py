@@ -18,10 +18,11 @@ from serving.reports.charts import counted, figures, percent, plain, whole
 
 
 def stacked(table: str) -> Markup:
-    """Return a ``table`` element whose cells bear the names of their columns, for the style to show.
+    """Return a ``table`` element whose cells have the names of their columns, for the style sheet.
 
-    Cells of the body that are no headings get ``data-label``, and the table the class ``stacked``. Column
-    names of several rows, with ``colspan`` and ``rowspan``, are put together.
+    Cells of the body that are not headings get ``data-label``, and the table the class ``stacked``. Column
+    names of
+    several rows, with ``colspan`` and ``rowspan``, are joined.
     """
     root: Any = html.fragment_fromstring(table.strip())
     root.classes.add("stacked")
@@ -62,7 +63,7 @@ def _names(heads: Sequence[Any]) -> list[str]:
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper: what the text calls it, and by what a reader finds it."""
+    """A paper: its short title in the text, and its citation."""
 
     short: str
     cited: str
@@ -94,7 +95,7 @@ _EXPONENT = re.compile(r"(?<![\w.])([-\u2212]?\d+(?:\.\d+)?e[+-]?\d+)(?!\w)")
 
 
 def worded(text: str) -> str:
-    """Return what a file says as a page says it: papers by their short titles, numbers without exponents."""
+    """Return text with short titles of papers and with numbers without exponents, for a page."""
     for number, paper in _NUMBERED.items():
         text = text.replace(number, paper.short)
     text = text.replace("the seed's", "the paper's").replace("The seed's", "The paper's")
@@ -105,9 +106,9 @@ _SCRIPTS = re.compile(r"(<script\b.*?</script>)", re.DOTALL)
 
 
 def render(template: str, **content: Any) -> str:
-    """Fill a template of ``serving/reports/templates``; what is not marked as safe is escaped.
+    """Fill a template of ``serving/reports/templates``; text not marked as safe is escaped.
 
-    Control and invisible characters are shown as escapes, but in scripts, which stay as they are hashed.
+    Control and invisible characters are shown as escapes, except in scripts, whose hashes must not change.
     """
     parts = _SCRIPTS.split(environment().get_template(template).render(**content))
     return "".join(part if place % 2 else visible(part) for place, part in enumerate(parts))
@@ -132,7 +133,7 @@ def environment() -> Environment:
 
 
 def coded(text: str) -> Markup:
-    """Return text in which what stands between backticks is code."""
+    """Return text in which parts between backticks are ``code`` elements."""
     parts = text.split("`")
     shown = (
         Markup("<code>{}</code>").format(part) if place % 2 else escape(part)
@@ -143,5 +144,5 @@ def coded(text: str) -> Markup:
 
 @cache
 def script() -> Markup:
-    """Return the one script of reports, as it stands in them."""
+    """Return the script that all reports embed."""
     return Markup((files("serving.reports") / "templates/report.js").read_text(encoding="utf-8"))  # noqa: S704 - ours

@@ -1,4 +1,4 @@
-"""Whether what was measured can be told apart, so that no title names a winner by chance."""
+"""Statistical significance of differences, so that no title names a winner by chance."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ERRORS = 2.0
 
 @dataclass(frozen=True)
 class Leaders:
-    """The best of several, and those that cannot be told from it.
+    """The best of several, and those that do not differ significantly from it.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Leaders:
         best = means.index[0]
         gaps = scores.rsub(scores[best], axis="index").drop(columns=best)
         known = gaps.count()
-        # of one row nothing can be told
+        # one row has no interval
         reach = t.ppf((1 + CONFIDENCE) / 2, known.clip(lower=2) - 1) * gaps.std() / np.sqrt(known)
         alike = gaps.columns[((gaps.mean() - reach) <= 0) | (known < 2)]  # noqa: PLR2004 - a spread
         return cls(str(best), tuple(str(name) for name in means.index if name in alike))
@@ -91,7 +91,7 @@ def between(one: pd.DataFrame, other: pd.DataFrame, key: str, groups: pd.Series,
 
 
 def lead(found: Difference) -> str:
-    """Say how one judge lies beside another: which is better, by how much, or that this cannot be told."""
+    """Describe a difference and its interval: above, below or not significant."""
     low, high = (f"{end:+.3f}".replace("-", "\N{MINUS SIGN}") for end in (found.low, found.high))
     if found.low <= 0 <= found.high:
         return f"cannot be told from (difference {low} to {high})"
@@ -99,7 +99,7 @@ def lead(found: Difference) -> str:
 
 
 def more_often(times: int, of: int) -> bool:
-    """Return whether something happens more, or less, often than every second time, as far as can be told."""
+    """Return whether `times` out of `of` differs significantly from one half (binomial test)."""
     from scipy.stats import binomtest
 
     return bool(binomtest(times, of).pvalue < 1 - CONFIDENCE)

@@ -1,4 +1,4 @@
-"""Tables as text, in which names from files are shown as they are: no markup, no control characters."""
+"""Text tables that show names from files literally: without markup and control characters."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ def printed(table: Table, *, terminal: bool = False) -> str:
 _PLAIN = re.compile(
     r"""[("']*[^\W_]*(?:[.,:+/'\u2019\u2212\u2013\u00b1-][^\W_]+)*%?[)"',.;:%?]*|->|\u2192|\u2026|[+\u2212\u2013-]"""
 )
-#: What links itself: addresses, hosts, numbers of issues and tickets, commits.
+#: Text that Markdown viewers link: addresses, hosts, numbers of issues and tickets, commits.
 _LINKED = re.compile(
     r"//|www\.|[^\W\d_]\.[^\W\d_]{2}|[^\W\d_]\d*-\d|%\d|(?<![^\W_])[0-9a-f]{7,40}(?![^\W_])|^xn--|:[^\W_]+:",
     re.IGNORECASE,
 )
-#: What starts a list or a rule where a line starts with it.
+#: Characters that start a list or a rule at the start of a line.
 _START = re.compile(r"[-+\u2212\u2013]$|\d+[.)]$")
 
 

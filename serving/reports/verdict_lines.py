@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 Answer = Literal["pass", "fail", "unsure", "invalid"]
-#: In the order in which they want attention.
+#: Verdicts in descending order of urgency.
 ANSWERS: tuple[Answer, ...] = ("fail", "unsure", "invalid", "pass")
 _MARK = {"fail": "red", "unsure": "magenta", "pass": "green", "invalid": "yellow"}
-#: What JUnit XML skips: somebody has to look.
+#: Verdicts that JUnit XML marks as skipped, for a person to review.
 _SKIPPED = ("unsure", "invalid")
 
 
@@ -30,17 +30,17 @@ class VerdictLine:
     Attributes
     ----------
     probability : float or None
-        Of a regression; None where the verdict is invalid.
+        Probability of a regression; None where the verdict is invalid.
     suite, name : str
-        What it belongs to, such as a benchmark, and what was judged.
+        The group, such as a benchmark, and the judged case.
     why : str
-        What speaks for the verdict, or why there is none.
+        The evidence for the verdict, or why it is missing.
     notes : tuple of str
-        What else to know of it, one line each; only JUnit XML tells it here, others among all notes.
+        Remarks, one line each; only JUnit XML shows them per verdict.
     which : str
-        What tells it from others of its suite and name; shown where there are any.
+        Distinguishes verdicts with equal suite and name; shown only if there are any.
     excused : str
-        Why a ``fail`` is none for JUnit XML; empty: nothing excuses it.
+        Why JUnit XML does not report a ``fail`` as a failure; empty: it does.
     """
 
     verdict: Answer
@@ -65,7 +65,7 @@ class VerdictLine:
 
 @dataclass(frozen=True)
 class Lines:
-    """Verdicts, what their last three columns are called, and what is said of all of them.
+    """Verdicts, the headings of their last three columns, a summary and notes.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class Lines:
     notes : tuple of str
         Further lines, one each.
     general : tuple of str
-        Those of them that hold for all rows.
+        The notes that apply to all rows.
     """
 
     rows: Sequence[VerdictLine]
@@ -100,7 +100,7 @@ class Lines:
         return (suite, name, "comparison", why) if self.alike else self.headings
 
     def cells(self, row: VerdictLine) -> tuple[str, ...]:
-        """Return what is told of a row in words, so that no two rows are taken for one."""
+        """Return the text cells of a row; they include `which` where rows would look equal."""
         return (row.suite, row.name, *((row.which,) if self.alike else ()), row.why)
 
 

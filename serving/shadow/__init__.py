@@ -1,1 +1,1 @@
-"""Shadow mode: a challenger judges the requests that the champion answered, and nobody sees its verdicts."""
+"""Shadow mode: a challenger judges the requests that the champion answered, without being shown."""

@@ -1,4 +1,4 @@
-"""How often champion and challenger agree: counted in a SQLite file beside the registry's, told over HTTP."""
+"""Agreement of champion and challenger: counted in a SQLite file next to the registry, served over HTTP."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class ShadowReport:
 
 
 def figures_file() -> Path:
-    """Return the file of the figures: beside the registry, or else in the project."""
+    """Return the path of the SQLite file: next to a local registry, or else in the project."""
     local = local_store()
     return (project_root() if local is None else local.parent) / "shadow.db"
 
@@ -207,7 +207,7 @@ def record_lost(path: Path, why: str, count: int) -> None:
 
 
 def report(path: Path, *, running: bool = False) -> ShadowReport:
-    """Return all figures; none where there is no file, InputError if it cannot be read."""
+    """Return all figures, empty if the file does not exist; InputError if it cannot be read."""
     if not path.is_file():
         return ShadowReport(running, {}, [], [])
     with _opened(path, "read") as store:
@@ -279,7 +279,7 @@ class ShadowCollector(Collector):
         counted = CounterMetricFamily(
             "perfjudge_shadow_verdicts", "Verdicts of champions, and what challengers say", labels=labels
         )
-        # figures that cannot be read are told at /v1/shadow
+        # /v1/shadow reports figures that cannot be read
         with suppress(InputError):
             for pair in report(figures_file()).figures:
                 for one in pair.said if pair.source == HTTP else ():

@@ -28,7 +28,7 @@ LOG = logging.getLogger("perfjudge")
 #: How many requests may wait in a process, and of how many bytes in all, with their answers; and how many
 #: files of them may wait to be replayed.
 WAITING, BYTES, FILES = 2000, 32 * 2**20, 8
-#: Seconds in which requests are collected for one file.
+#: Seconds of requests that are collected in one file.
 COLLECTED = 0.05
 #: Why requests were not judged: there was no room for them, or the challenger could not judge them.
 DROPPED, FAILED = "dropped", "failed"
@@ -50,9 +50,9 @@ class AnsweredRequest(msgspec.Struct):
 
 
 class RequestLog:
-    """Writes answered requests to a directory, from where `replayed` takes them.
+    """Writes answered requests to a directory, for `replayed`.
 
-    No request waits for it: what finds no room is dropped and counted, and another thread writes.
+    Requests do not wait: another thread writes, and requests beyond its queue are dropped and counted.
     """
 
     def __init__(self, directory: str, dropped: Counter) -> None:
@@ -122,7 +122,7 @@ def replayed(directory: Path) -> Iterator[list[AnsweredRequest]]:
 
 @contextmanager
 def shadowed(settings: ServerSettings, *, wanted: bool) -> Iterator[ServerSettings]:
-    """Let challengers judge beside a server while the block lasts, if `wanted`; give its settings."""
+    """Run challengers while the block lasts, if `wanted`; give the server's settings for it."""
     if not wanted:
         yield settings
         return

@@ -27,14 +27,14 @@ def shadow(source: Path, options: Mapping[str, Any], *, keep_going: bool, as_jso
     Parameters
     ----------
     options : mapping
-        The families' own options that were given.
+        The family-specific options that were given.
     keep_going : bool
-        Skip what is bad in the source.
+        Skip bad data in the source.
 
     Raises
     ------
     InputError
-        If the source cannot be judged, or there is no champion or no challenger.
+        If the source cannot be judged, or the champion or challenger is missing.
     """
     supplied = supply_of(source)
     judging = supplied.judging

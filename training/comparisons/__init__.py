@@ -1,4 +1,4 @@
-"""From vectors of comparisons of two results to models."""
+"""Training for the model family ``comparisons``: models that judge two results."""
 
 from training.supply import TrainingSupply, lazily
 

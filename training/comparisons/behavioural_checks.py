@@ -1,7 +1,7 @@
-"""Behavioural checks: clear cases, and the rules that every model must satisfy on them.
+"""Behavioural checks: clear cases, and the properties that a model's probabilities must have on them.
 
 Samples are drawn, or made by hand, at several magnitudes, in both directions and with several configurations.
-A violation names the rule and the case.
+A violation names the check and the case.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 Runs = tuple[Floats, ...]
 Better = Literal["lower", "higher"]
 
-#: Probabilities that differ by less are the same.
+#: Probabilities that differ by less are equal.
 SAME = 1e-9
 _MAGNITUDES = (3.7e-6, 1.0, 240.0, 8.0e9)
 _DIRECTIONS: tuple[Better, Better] = ("lower", "higher")
@@ -31,42 +31,42 @@ _WORSE = (0.05, 0.1, 0.2, 0.4, 1.0)
 
 @dataclass(frozen=True)
 class Case:
-    """A comparison: baseline, target and earlier runs of every configuration."""
+    """A comparison: baseline, target and earlier runs of every configuration, with a description."""
 
     told: str
     better: Better
     configurations: tuple[tuple[Floats, Floats, Runs], ...]
 
     def changed(self, change: Callable[[Floats], Floats], told: str = "") -> Case:
-        """Return it with other targets."""
+        """Return a copy with `change` applied to the targets."""
         own = tuple((b, change(t), h) for b, t, h in self.configurations)
         return replace(self, told=told or self.told, configurations=own)
 
     def everywhere(self, change: Callable[[Floats], Floats], told: str) -> Case:
-        """Return it with all samples changed."""
+        """Return a copy with `change` applied to all samples."""
         own = tuple((change(b), change(t), tuple(map(change, h))) for b, t, h in self.configurations)
         return replace(self, told=told, configurations=own)
 
     def worse(self, share: float) -> Case:
-        """Return it with targets that are worse by a share."""
+        """Return a copy with targets that are worse by `share`."""
         factor = 1 + share if self.better == "lower" else 1 / (1 + share)
         return self.changed(lambda samples: samples * factor, f"{100 * share:g} % worse, {self.told}")
 
 
 @dataclass(frozen=True)
 class BehaviouralCheck:
-    """A property that verdicts on clear cases must have."""
+    """A property that a model's probabilities must have on clear cases."""
 
     name: str  # in words
-    #: Of the probabilities of the cases, in their order, and the threshold of ``fail``; tells for each
-    #: whether it is as it should be.
+    #: Takes the probabilities of the cases, in their order, and the threshold of ``fail``; returns for each
+    #: whether it is correct.
     holds: Callable[[Floats, float], NDArray[np.bool_]]
     cases: tuple[Case, ...]
 
 
 @dataclass(frozen=True)
 class Violation:
-    """A rule that a model breaks, and the first case where it does."""
+    """A check that a model violates, and the first case where it does."""
 
     rule: str
     case: str
@@ -79,7 +79,7 @@ class Violation:
 def broken(
     judge: Callable[[Sides], Floats], threshold: float, rules: Sequence[BehaviouralCheck]
 ) -> Iterator[Violation]:
-    """Yield the rules that a judge breaks."""
+    """Yield a violation for each check that a model violates; `judge` returns its probabilities."""
     probability = judge(sides_of([case for rule in rules for case in rule.cases]))
     stops = np.cumsum([len(rule.cases) for rule in rules])
     for rule, own in zip(rules, np.split(probability, stops[:-1]), strict=True):
@@ -89,13 +89,13 @@ def broken(
 
 
 def rules(seed: int) -> tuple[BehaviouralCheck, ...]:
-    """Return all rules, with cases drawn by `seed`."""
+    """Return all checks, with cases drawn by `seed`."""
     draw = np.random.default_rng(seed)
     return (*_plain(draw), *_orders(draw), *_sames(draw), *_judged(draw))
 
 
 def sides_of(cases: Sequence[Case]) -> Sides:
-    """Gather cases as `Sides`."""
+    """Convert cases to `Sides`."""
     rows = [(place, case, one) for place, case in enumerate(cases) for one in case.configurations]
     baseline, target = (
         _samples([(one[0],) for _, _, one in rows]),
@@ -133,7 +133,10 @@ def unchanged(
     configurations: int = 1,
     history: int = 0,
 ) -> Case:
-    """Draw a comparison of one build; samples scatter by a share, runs by a third of that."""
+    """Draw a comparison of one build.
+
+    Samples scatter by the share `noise`; with earlier runs, runs scatter by a third of that.
+    """
 
     def run() -> Floats:
         offset = 1 + noise / 3 * draw.standard_normal() if history else 1.0
@@ -159,7 +162,7 @@ def _drawn(draw: np.random.Generator, noises: Sequence[float], histories: Sequen
 
 
 def _centred(case: Case) -> Case:
-    """Return it with every run's median at the level of the first baseline: what is changed is the change."""
+    """Return a copy where all runs of a configuration have the baseline's median."""
     own = tuple(
         (b, t * (np.median(b) / np.median(t)), tuple(h * (np.median(b) / np.median(h)) for h in past))
         for b, t, past in case.configurations
@@ -168,17 +171,17 @@ def _centred(case: Case) -> Case:
 
 
 def at_least(bound: float) -> Callable[[Floats, float], NDArray[np.bool_]]:
-    """Return the rule that probabilities reach `bound`."""
+    """Return a function that checks that each probability is at least `bound`."""
     return lambda probability, _: probability >= bound
 
 
 def at_most(bound: float) -> Callable[[Floats, float], NDArray[np.bool_]]:
-    """Return the rule that probabilities stay within `bound`."""
+    """Return a function that checks that each probability is at most `bound`."""
     return lambda probability, _: probability <= bound
 
 
 def never_less(chain: int) -> Callable[[Floats, float], NDArray[np.bool_]]:
-    """Return the rule that of `chain` neighbouring cases none is less probable than the one before."""
+    """Return a function that checks that probabilities never fall within chains of `chain` cases."""
 
     def holds(probability: Floats, _: float) -> NDArray[np.bool_]:
         steps = np.diff(probability.reshape(-1, chain), axis=1, prepend=-1.0)
@@ -188,7 +191,7 @@ def never_less(chain: int) -> Callable[[Floats, float], NDArray[np.bool_]]:
 
 
 def alike(count: int) -> Callable[[Floats, float], NDArray[np.bool_]]:
-    """Return the rule that `count` neighbouring cases have one probability."""
+    """Return a function that checks that each `count` neighbouring cases have the same probability."""
 
     def holds(probability: Floats, _: float) -> NDArray[np.bool_]:
         own = probability.reshape(-1, count)

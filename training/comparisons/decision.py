@@ -1,4 +1,4 @@
-"""From a model's probability to the verdict: the same steps in evaluation, promotion and serving."""
+"""The steps from a model's probability to the verdict, shared by evaluation, promotion and serving."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ Floats = NDArray[np.float64]
 
 
 def examples_of(family: Family, table: FeatureTable) -> Examples:
-    """Return the labelled rows of `table`, those below the floor marked, with the rows without history."""
+    """Return the labelled rows of `table`, and as `bare` those computed without history.
+
+    Rows below the minimum effect size are flagged.
+    """
     floor, bare = family.section.decide.floor or 0.0, FeatureTable.read(family.bare, table.columns)
     without = replace(bare.examples, below=below_floor(read_changes(family.bare, table), floor))
     below = below_floor(read_changes(family.changes, table), floor)
@@ -49,7 +52,7 @@ def examples_of(family: Family, table: FeatureTable) -> Examples:
 
 
 def read_changes(path: Path, table: FeatureTable) -> Floats:
-    """Read the ``worst_change`` of each comparison of `table`, as the stage featurize wrote it.
+    """Read the ``worst_change`` of each comparison of `table` from a file of the stage featurize.
 
     Returns
     -------
@@ -67,9 +70,9 @@ def read_changes(path: Path, table: FeatureTable) -> Floats:
     return frame["worst_change"].to_numpy(np.float64)
 
 
-#: The file beside tuned.json.
+#: The file next to tuned.json.
 OUT_OF_FOLD_FILE = "held.npz"
-#: Shares of the cases that may be sent to a person, those most worth a look first.
+#: Review rates that are evaluated; the comparisons most worth a review are sent first.
 SENT = (0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4)
 
 
@@ -79,30 +82,31 @@ class HeldRows:
 
     y: NDArray[np.int64]  # shape (n_rows,): 1 is fail
     groups: NDArray[np.str_]  # shape (n_rows,)
-    probability: Floats  # shape (n_rows,): Raw
-    #: Shape (n_rows,): Which lie below the floor: they never fail, and pass unless misses are promised.
+    probability: Floats  # shape (n_rows,): Not calibrated
+    #: Shape (n_rows,): Rows below the minimum effect size: they never fail, and pass unless misses are
+    #: limited.
     below: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class Decision:
-    """From a model's word to the verdict."""
+    """The steps from a model's probability to the verdict."""
 
-    calibration: CalibrationMap  # of where a model is asked
-    beneath: float  # how much of a calibrated probability counts below the floor, where models don't learn
-    threshold: float  # ``fail`` is the better guess from this calibrated probability on
+    calibration: CalibrationMap  # learned from rows not below the minimum effect size
+    beneath: float  # factor of probabilities below the minimum effect size, where models don't learn
+    threshold: float  # calibrated probability from which ``fail`` is the better guess
     promise: RiskGuarantee
     wish: DecisionPolicy
     cuts: DecisionThresholds
-    sending: tuple[DecisionThresholds, ...]  # those that send each share of `SENT` to a person
+    sending: tuple[DecisionThresholds, ...]  # the thresholds for each review rate of `SENT`
 
     def told(self, probability: Floats, below: NDArray[np.bool_]) -> Floats:
-        """Return calibrated probabilities; those of rows below the floor are multiplied by `beneath`."""
+        """Return calibrated probabilities, multiplied by `beneath` below the minimum effect size."""
         return discounted(self.calibration.of(probability), below, self.beneath)
 
 
 def decision(held: HeldRows, threshold: float, how: Decide, seed: int) -> Decision:
-    """Learn the steps from probability to verdict from held-out rows."""
+    """Learn the steps from probability to verdict from out-of-fold predictions."""
     asked = ~held.below
     calibration = calibrated(held.y[asked], held.probability[asked], held.groups[asked])
     beneath = _beneath(held.y[held.below], calibration.of(held.probability[held.below]))
@@ -114,7 +118,7 @@ def decision(held: HeldRows, threshold: float, how: Decide, seed: int) -> Decisi
 
 
 def _beneath(y: NDArray[np.int64], told: Floats) -> float:
-    """Return (fails + 1) / (expected fails + 1) of the rows below the floor, at most 1."""
+    """Return (fails + 1) / (expected fails + 1) of rows below the minimum effect size, at most 1."""
     return min(1.0, float((y.sum() + 1) / (told.sum() + 1)))
 
 
@@ -122,7 +126,7 @@ def promised(held: HeldRows, told: Floats, how: Decide, seed: int) -> RiskGuaran
     """Return the risk guarantees that hold for the calibrated probabilities `told` of the rows `held`."""
     fails, passes = held.y == 1, held.y == 0
     missed = kept(Scored(told, fails, held.groups), _shares(how.missed), how.confidence, seed)
-    # nothing fails below the floor
+    # nothing fails below the minimum effect size
     spared = Scored(np.where(held.below, 1.0, 1 - told), passes, held.groups)
     turned = kept(spared, _shares(how.false_alarms), how.confidence, seed)
     return RiskGuarantee(
@@ -146,14 +150,14 @@ def wish_of(how: Decide) -> DecisionPolicy:
 
 
 def write_held(directory: Path, said: Iterable[tuple[str, str, Floats]]) -> None:
-    """Write out-of-fold probabilities, given as part, model and probabilities of the part's training rows."""
+    """Write out-of-fold probabilities; `said` has part, model and the probabilities of training rows."""
     with replacing(directory / OUT_OF_FOLD_FILE) as path, path.open("wb") as file:
         arrays: dict[str, Any] = {_key(part, model): told for part, model, told in said}
         np.savez_compressed(file, **arrays)
 
 
 def read_held(directory: Path, cells: Iterable[tuple[str, str]]) -> list[Floats]:
-    """Return the out-of-fold probabilities of each pair of part and model."""
+    """Return the out-of-fold probabilities of each part and model in `cells`."""
     path = directory / OUT_OF_FOLD_FILE
     try:
         with np.load(path, allow_pickle=False) as found:
@@ -168,7 +172,7 @@ def _key(part: str, model: str) -> str:
     return f"{part} {model}"
 
 
-#: The table of counts: one row a fold, an entry, a kind and a share.
+#: Columns of counts; one row per fold, entry, kind and share.
 COUNTED = ("cases", "fails", "missed", "passes", "false_alarms", "unsure")
 
 
@@ -182,7 +186,7 @@ def outcomes(found: Decision, y: NDArray[np.int64], told: Floats, below: NDArray
     told : ndarray of shape (n_rows,)
         The calibrated probability.
     below : ndarray of bool, shape (n_rows,)
-        Rows below the floor: they never fail, and pass unless misses are limited.
+        Rows below the minimum effect size: they never fail, and pass unless misses are limited.
 
     Returns
     -------
@@ -200,7 +204,7 @@ def outcomes(found: Decision, y: NDArray[np.int64], told: Floats, below: NDArray
 def _asked(
     found: Decision, told: Floats, below: NDArray[np.bool_]
 ) -> Iterator[tuple[str, float, bool, NDArray[np.str_]]]:
-    """Yield kind, share, whether it could be promised, and the verdicts."""
+    """Yield kind, share, whether it could be guaranteed, and the verdicts."""
 
     def wished(wish: DecisionPolicy) -> NDArray[np.str_]:
         cuts = cuts_for(found.promise, found.threshold, wish)
@@ -250,10 +254,11 @@ def sent(promises: dict[str, Any]) -> pd.DataFrame:
 
 
 def rates(counted: pd.DataFrame) -> pd.DataFrame:
-    """Pool folds of one entry and kind: a row a share, with rates in place of counts.
+    """Pool the folds of one entry and kind: one row per share, with rates instead of counts.
 
-    ``share``; ``folds``, ``made`` (in how many it could be promised) and ``held`` (in how many of these
-    it held); ``missed`` of the fails, ``false_alarms`` of the passes and ``unsure`` of all cases.
+    ``share``; ``folds``, ``made`` (number of folds where it could be guaranteed) and ``held`` (in how many of
+    these it held); ``missed``, a share of the fails, ``false_alarms``, of the passes, and ``unsure``, of all
+    cases.
     """
     wrong = counted["missed"] / counted["fails"]
     if (counted["kind"] == "false_alarms").any():

@@ -33,9 +33,9 @@ from training.evaluation.search import read_tuned, require_parts
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-#: Draws of the bootstrap.
+#: Number of bootstrap draws.
 DRAWS = 400
-#: Of the percentile interval.
+#: Confidence level of the percentile interval.
 CONFIDENCE = 0.95
 
 
@@ -58,16 +58,15 @@ def tie_break(
 
     The score of a model is the mean of its balanced accuracy and its average precision, as in the search for
     parameters. A model is worse if the whole bootstrap interval of the difference in score, over groups drawn
-    with replacement, lies below 0. Models that one measurement cannot distinguish are ordered by how little
-    they
-    depend on it, as Breiman, Friedman, Olshen and Stone choose the simplest model within one standard error
-    (Classification and Regression Trees, 1984, section 3.4.3).
+    with replacement, is below 0. Models that one measurement cannot distinguish are ordered by how little
+    they depend on it, as Breiman, Friedman, Olshen and Stone choose the simplest model within one standard
+    error (Classification and Regression Trees, 1984, section 3.4.3).
 
     Parameters
     ----------
     failed : ndarray of bool, shape (n_rows,)
         The labels.
-    said : mapping of str to Said
+    said : mapping of str to FoldPredictions
         The predictions of each model.
     groups : ndarray of str, shape (n_rows,)
     order : sequence of str
@@ -84,7 +83,7 @@ def tie_break(
 
 
 def _drawn(failed: Flags, groups: NDArray[np.str_], seed: int) -> list[Floats]:
-    """Return how often each row is drawn; draws without any fail or pass are left out."""
+    """Return how often each row is drawn; draws with only one label are left out."""
     _, group = np.unique(groups, return_inverse=True)
     size = int(group.max()) + 1
     counts = np.random.default_rng(seed).multinomial(size, np.full(size, 1 / size), size=DRAWS)
@@ -102,10 +101,10 @@ def _worth(failed: Flags, said: FoldPredictions, weight: Floats) -> float:
 
 
 NEIGHBOURS = 30
-#: Beyond this share of the votes a comparison fails; a tie passes.
+#: A comparison fails above this share of the votes; a tie passes.
 MAJORITY = 0.5
-#: A fold with more training rows than this learns from all fails and some passes; the figures show a
-#: trend, and all of them would take minutes.
+#: Largest number of training rows per fold; passes beyond it are left out, since the curves only show a
+#: trend.
 LARGEST = 3000
 
 Ints = NDArray[np.int64]
@@ -113,7 +112,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class _Curves:
-    """All four curves of one fold."""
+    """The input of all four curves of one fold."""
 
     train: Examples
     test: Examples
@@ -122,10 +121,10 @@ class _Curves:
 
 
 def curves(examples: Examples, folds: list[Part], seed: int, compute: Compute) -> pd.DataFrame:
-    """Compute the accuracy curves on `folds`, with the configurations of seed 000, section 6.7.
+    """Return the accuracy curves on `folds`, with the configurations of seed 000, section 6.7.
 
-    ``curve`` ("knn-uniform", "knn-distance", "random-forest", "extra-trees"), ``parameter`` (neighbours,
-    or trees), ``fold``, ``accuracy``.
+    ``curve`` ("knn-uniform", "knn-distance", "random-forest", "extra-trees"), ``parameter`` (number of
+    neighbours, or of trees), ``fold``, ``accuracy``.
     """
     tasks = [
         _Curves(examples.rows(part.train).sample(LARGEST, seed), examples.rows(part.test), number, seed)
@@ -145,7 +144,7 @@ def _of_fold(task: _Curves) -> pd.DataFrame:
 
 
 def _fitted(task: _Curves, name: str) -> tuple[Any, Floats]:
-    """Return the fitted classifier and the test vectors as it sees them."""
+    """Return the fitted classifier and the preprocessed test vectors."""
     model = CATALOGUE[name]
     whole = pipeline(model, model.start, task.train.y, task.seed).fit(task.train.x, task.train.y)
     return whole[-1], np.asarray(whole[:-1].transform(task.test.x))
@@ -161,7 +160,7 @@ def _neighbour_votes(task: _Curves, name: str) -> Iterator[Floats]:
 
 
 def _nearness(distance: Floats) -> Floats:
-    """Weigh neighbours by the inverse of their distance; those at no distance outvote all others."""
+    """Return inverse distances as weights; neighbours at distance 0 outvote all others."""
     same = distance == 0
     inverse = 1 / np.where(same, 1.0, distance)
     return np.where(same.any(axis=1, keepdims=True), same.astype(np.float64), inverse)
@@ -196,7 +195,7 @@ def evaluate(family: Family) -> None:
 def out_of_fold(
     family: Family, table: FeatureTable, tuned: dict[str, dict[str, Classified]]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the verdicts of models and rules on the test rows of all folds, and the guarantees' outcome.
+    """Return the verdicts of models and rules on the test rows of all folds, and the counted outcomes.
 
     Returns
     -------
@@ -238,7 +237,7 @@ def out_of_fold(
 def _verdicts(
     table: FeatureTable, part: Part, entry: str, said: Any, threshold: float | None = None
 ) -> pd.DataFrame:
-    """Return the verdicts of a rule, that `said` which fail, or of a model: its probability and threshold."""
+    """Return verdicts by flags of fails (`said` of a rule), or by probability and threshold (a model)."""
     rows, ruled = table.frame.iloc[part.test], threshold is None
     return pd.DataFrame(
         {
@@ -289,7 +288,7 @@ def metrics(family: Family, table: FeatureTable, verdicts: pd.DataFrame) -> dict
 
 
 def _champion(family: Family, table: FeatureTable, verdicts: pd.DataFrame) -> str:
-    """Return the model to take, by its verdicts on operations that it had not seen."""
+    """Return the model to promote, by its verdicts on unseen operations."""
     own = verdicts[(verdicts["kind"] == "model") & (verdicts["split"] == "grouped")]
     ordered = {
         str(name): rows.set_index("comparison_id").reindex(table.frame["comparison_id"])

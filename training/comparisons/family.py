@@ -1,4 +1,4 @@
-"""The family ``comparisons``: its files, labelled vectors and folds, and the rules of other tools."""
+"""The model family ``comparisons``: its files, labelled vectors, folds, and the rules of other tools."""
 
 from __future__ import annotations
 
@@ -27,32 +27,32 @@ KEYS = {"comparison_id": "str", "fold_group": "str", "status": "str"}
 
 @dataclass(frozen=True)
 class Examples:
-    """Vectors, labels and groups, a row each."""
+    """Vectors, labels and groups, one row each."""
 
     x: NDArray[np.float64]  # shape (n_rows, n_features): May hold NaN, where a feature cannot be computed
     y: NDArray[np.int64]  # shape (n_rows,): 1 is fail
-    groups: NDArray[np.str_]  # shape (n_rows,): What must not straddle training and test
-    #: Shape (n_rows,) or None: Which lie below the floor: they pass, no model is asked. None if none does.
+    groups: NDArray[np.str_]  # shape (n_rows,): No group is in both training and test rows
+    #: Shape (n_rows,) or None: Rows below the minimum effect size, which pass without a model; None: no row.
     below: NDArray[np.bool_] | None = None
-    #: The same comparisons, in the same order, as they are if nothing is known of earlier versions.
+    #: The same comparisons, in the same order, with features computed without history.
     bare: Examples | None = None
 
     def rows(self, index: NDArray[np.int64]) -> Examples:
-        """Return those rows, in that order."""
+        """Return the rows `index`, in that order."""
         below = None if self.below is None else self.below[index]
         bare = None if self.bare is None else self.bare.rows(index)
         return Examples(self.x[index], self.y[index], self.groups[index], below, bare)
 
     @property
     def asked(self) -> NDArray[np.bool_]:
-        """Rows that are not below the floor and so need a model, bool of shape (n_rows,)."""
+        """Flags, shape (n_rows,), of rows not below the minimum effect size, which need a model."""
         return np.ones(len(self.y), bool) if self.below is None else ~self.below
 
     @property
     def lessons(self) -> Examples:
-        """The rows to fit a model to: rows above the floor, those of `bare` first.
+        """The rows to fit a model to: those not below the minimum effect size, after those of `bare`.
 
-        All rows, where the rows above the floor have only one label.
+        All rows of this object, where the former have fewer labels.
         """
         if len(np.unique(self.y[self.asked])) < len(np.unique(self.y)):
             return Examples(self.x, self.y, self.groups)
@@ -65,7 +65,7 @@ class Examples:
         return self if self.bare is None else joined(self.bare, self)
 
     def sample(self, rows: int, seed: int) -> Examples:
-        """Drop passes at random until at most `rows` rows above the floor are left; all fails stay."""
+        """Drop passes at random until at most `rows` rows that need a model are left; all fails stay."""
         asked = self.asked
         passes = np.flatnonzero(asked & (self.y == 0))
         surplus = int(asked.sum()) - rows
@@ -76,7 +76,7 @@ class Examples:
 
 
 def joined(first: Examples, second: Examples) -> Examples:
-    """Return the rows of both, with neither's floor nor what is bare."""
+    """Concatenate the rows of both, without `below` and `bare`."""
     return Examples(
         np.concatenate([first.x, second.x]),
         np.concatenate([first.y, second.y]),
@@ -86,15 +86,15 @@ def joined(first: Examples, second: Examples) -> Examples:
 
 @dataclass(frozen=True)
 class FeatureTable:
-    """The feature table of a family, as the stage featurize wrote it."""
+    """The feature table of a family, from the stage featurize."""
 
     frame: pd.DataFrame  # ``comparison_id``, ``fold_group``, ``status`` and the features
-    columns: tuple[str, ...]  # the features that the models see, in order
+    columns: tuple[str, ...]  # the features that the models take, in order
     digest: str  # SHA-256 of the file
 
     @classmethod
     def read(cls, path: Path, columns: tuple[str, ...]) -> FeatureTable:
-        """Read the table."""
+        """Read the table; raise InputError if the file or a column is missing, or a status is invalid."""
         if not path.is_file():
             raise InputError("no such file; run featurize first", file=path)
         frame = pd.read_parquet(path)
@@ -117,14 +117,14 @@ class FeatureTable:
 
     @property
     def guide(self) -> Guide | None:
-        """Directions of the columns for estimators; None if featurize does not make all columns."""
+        """Directions of the columns for estimators; None if the direction of a column is unknown."""
         if not set(self.columns) <= set(DIRECTIONS):
             return None
         evidence = self.columns.index(EVIDENCE) if EVIDENCE in self.columns else None
         return Guide(tuple(DIRECTIONS[name] for name in self.columns), evidence)
 
     def reference(self) -> dict[str, float]:
-        """Return the median of every feature over the comparisons that passed (0 where none has it)."""
+        """Return the median of every feature over the comparisons that passed (0 where it has no value)."""
         passed = self.frame.loc[self.frame["status"] == "pass", list(self.columns)]
         return {str(name): float(value) for name, value in passed.median().fillna(0.0).items()}
 
@@ -134,7 +134,7 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Part:
-    """One division into training and test rows."""
+    """One split into training and test rows."""
 
     split: str  # ``all``, ``stratified`` or ``grouped``
     #: train, test: row numbers, ascending. The part ``all`` has no test rows.
@@ -152,13 +152,13 @@ class Part:
 
 
 def parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
-    """Return the part of all rows, and those of both splits."""
+    """Return the part of all rows, and the parts of both splits."""
     everything = Part("all", np.arange(len(examples.y)), np.arange(0))
     return [everything, *stratified(examples, how, seed), *grouped(examples, how, seed)]
 
 
 def stratified(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
-    """Divide at random, with the same share of fails in every fold (seed 000, section 6.6.1)."""
+    """Split at random, with the same share of fails in every fold (seed 000, section 6.6.1)."""
     from sklearn.model_selection import RepeatedStratifiedKFold
 
     fewest = int(np.bincount(examples.y, minlength=2).min())
@@ -175,13 +175,16 @@ def stratified(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
 
 
 def grouped(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
-    """Divide so that no group is in training and test at once."""
+    """Split so that no group is in both training and test rows."""
     folds = group_folds(examples, how.grouped_folds, seed, "grouped split")
     return [Part("grouped", train, test, fold=number) for number, (train, test) in enumerate(folds)]
 
 
 def group_folds(examples: Examples, folds: int, seed: int, place: str) -> list[tuple[Rows, Rows]]:
-    """Return training and test rows of `folds` folds of whole groups, each with passes and fails."""
+    """Return training and test rows of `folds` folds of whole groups.
+
+    InputError unless all have both labels.
+    """
     from sklearn.model_selection import StratifiedGroupKFold
 
     for label, word in ((1, "fails"), (0, "passes")):
@@ -205,12 +208,12 @@ Flags = NDArray[np.bool_]
 
 
 def median_worse(sides: Sides, share: float = 0.05) -> Flags:
-    """Fail if the target's median is worse than the baseline's by more than `share` of it."""
+    """Return true where the target's median is worse than the baseline's by more than `share` of it."""
     return _any(sides, _median_shift(sides) < -share)
 
 
 def mann_whitney(sides: Sides, p: float) -> Flags:
-    """Fail if Mann-Whitney's two-sided test gives less than `p` and the target ranks worse.
+    """Return true where Mann-Whitney's two-sided test gives less than `p` and the target ranks worse.
 
     Normal approximation with the corrections for ties and continuity, as SciPy computes it for all but the
     smallest samples.
@@ -219,7 +222,7 @@ def mann_whitney(sides: Sides, p: float) -> Flags:
 
 
 def welch(sides: Sides, p: float = 0.05) -> Flags:
-    """Fail if Welch's two-sided t test gives less than `p` and the target's mean is worse."""
+    """Return true where Welch's two-sided t test gives less than `p` and the target's mean is worse."""
     from scipy.special import stdtr
 
     baseline, target = moments(sides.baseline), moments(sides.target)
@@ -230,16 +233,19 @@ def welch(sides: Sides, p: float = 0.05) -> Flags:
 
 
 def asv(sides: Sides, p: float = 0.002, share: float = 0.1) -> Flags:
-    """Fail if Mann-Whitney's p is below `p` and the median worse by more than `share`.
+    """Return true where Mann-Whitney's p is below `p` and the median worse by more than `share`.
 
-    airspeed velocity's defaults. With so few samples that no arrangement of them reaches `p` (5 and 5),
-    asv falls back on confidence intervals; that fallback is not modelled, so there this rule passes.
+    airspeed velocity's defaults. With so few samples that no arrangement of them reaches `p` (5 and 5), asv
+    falls back on confidence intervals; that fallback is not modelled, so there this rule passes.
     """
     return _any(sides, _ranks_worse(sides, p) & (_median_shift(sides) < -share))
 
 
 def perfherder(sides: Sides, t: float = 7.0, share: float = 0.02) -> Flags:
-    """Fail if the t statistic exceeds `t` and the mean is worse by more than `share` (Mozilla's alerts)."""
+    """Return true where the t statistic exceeds `t` and the mean is worse by more than `share`.
+
+    This is the rule of Mozilla's alerts.
+    """
     baseline, target = moments(sides.baseline), moments(sides.target)
     with np.errstate(invalid="ignore", divide="ignore"):
         shift = sides.sign * (target.mean - baseline.mean) / np.abs(baseline.mean)
@@ -247,7 +253,7 @@ def perfherder(sides: Sides, t: float = 7.0, share: float = 0.02) -> Flags:
 
 
 def conbench(sides: Sides, z: float = 5.0) -> Flags:
-    """Return fail where the target's mean is over `z` standard deviations worse than the baseline's.
+    """Return true where the target's mean is over `z` standard deviations worse than the baseline's.
 
     Conbench's lookback z-score. The distribution is that of the means of the baseline's versions if it has
     several, and otherwise that of its samples.
@@ -261,7 +267,7 @@ def conbench(sides: Sides, z: float = 5.0) -> Flags:
         return _any(sides, sides.sign * (target.mean - centre) / deviation < -z)
 
 
-#: By their names in metrics and verdicts: seed 000 (section 6.1), the textbooks', and those of airspeed
+#: Rules by their names in metrics and verdicts: of seed 000 (section 6.1), of textbooks, and of airspeed
 #: velocity, Mozilla Perfherder and Conbench. True is fail, an array of shape (n_comparisons,).
 RULES: dict[str, Callable[[Sides], Flags]] = {
     "median-5": median_worse,
@@ -279,7 +285,7 @@ def _any(sides: Sides, worse: Flags) -> Flags:
 
 
 def _median_shift(sides: Sides) -> Floats:
-    """Return the shift of the median by the baseline's; negative: target worse."""
+    """Return the shift of the median as a share of the baseline's; negative: target worse."""
     baseline, target = sides.baseline_five[:, 2], sides.target_five[:, 2]
     with np.errstate(invalid="ignore", divide="ignore"):
         return sides.sign * (target - baseline) / np.abs(baseline)
@@ -297,7 +303,7 @@ def _welch_degrees(baseline: Moments, target: Moments) -> Floats:
 
 
 def _version_means(samples: Samples) -> Samples:
-    """Return every list as the means of its versions."""
+    """Replace the samples of every version by their mean."""
     owner, place = flat(samples)
     values, orders = samples.values[place], samples.orders[place]  # noqa: PD011
     edge = np.r_[True, (np.diff(owner) != 0) | (np.diff(orders) != 0)][: len(owner)]
@@ -312,8 +318,8 @@ def _version_means(samples: Samples) -> Samples:
 class Family:
     """Parameters, paths and features of a model family, for the stages."""
 
-    params: Params[Comparisons]  # what holds for all families, and its own section
-    columns: Callable[[], tuple[str, ...]]  # returns the features that the models see
+    params: Params[Comparisons]  # parameters of all families, and of this one
+    columns: Callable[[], tuple[str, ...]]  # returns the features that the models take
     #: Returns the fixed rules' verdicts: a boolean column per rule (True is fail), indexed by
     #: ``comparison_id``.
     rules: Callable[[], pd.DataFrame]
@@ -322,7 +328,7 @@ class Family:
 
     @property
     def section(self) -> Comparisons:
-        """Its own section of params.yaml."""
+        """The family's section of params.yaml."""
         return self.params.section
 
     @property
@@ -332,7 +338,7 @@ class Family:
 
     @property
     def features(self) -> Path:
-        """The table of labelled vectors."""
+        """File with the labelled vectors."""
         return self.places.processed / "features.parquet"
 
     def table(self) -> FeatureTable:
@@ -341,12 +347,12 @@ class Family:
 
     @property
     def changes(self) -> Path:
-        """The table of how far the medians of the same comparisons moved."""
+        """File with the worst change of the medians of these comparisons."""
         return self.places.processed / "changes.parquet"
 
     @property
     def bare(self) -> Path:
-        """The vectors of the same comparisons as if nothing were known of earlier versions."""
+        """File with the vectors of these comparisons, computed without history."""
         return self.places.processed / "bare.parquet"
 
     @property
@@ -356,7 +362,7 @@ class Family:
 
 
 def bound() -> Family:
-    """Bind the family to the params.yaml of the working directory and to its files there."""
+    """Return the family with params.yaml and the files of the working directory."""
     params = load(Comparisons)
     seen = partial(columns, params.section.featurize.set)
     return Family(params, seen, partial(_rules, Places(Family.name)))

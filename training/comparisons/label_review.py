@@ -23,30 +23,30 @@ from training.estimators.catalogue import CATALOGUE, fail_probability, pipeline
 from training.evaluation.calibration import log_odds, sigmoid
 from training.evaluation.thresholds import best_cut
 
-#: What learns from few labels: trees that average over 4 rows or more, with classes of equal weight.
+#: The model for few labels: trees with at least 4 rows per leaf, and classes of equal weight.
 FEW = ("extra-trees", {**CATALOGUE["extra-trees"].start, "leaf": 4, "weights": "balanced", "cost_ratio": 1.0})
-#: Fits to labelled rows.
+#: Function that fits a model to labelled rows.
 Fitting = Callable[[Examples], Any]
-#: A threshold needs fails and passes of 2 groups at least; folds of groups are 5 at most.
+#: Least number of groups with fails, and with passes, to choose a threshold; largest number of folds.
 _FOLDS = (2, 5)
-#: Where there is a champion to start from, own labels count from so many fails and so many passes on.
+#: With extra training data, the user's labels are used from this number of fails and of passes on.
 ENOUGH = 5
-#: The threshold where labels cannot tell: that of classes of equal weight.
+#: The threshold without enough labels: that of classes of equal weight.
 _EVEN = 0.5
 
 
 @dataclass(frozen=True)
 class Learnable:
-    """All that there is to learn from."""
+    """All training data."""
 
-    own: Examples  # what the user has labelled
-    #: What a champion has learnt from; the groups are others than those of `own`.
+    own: Examples  # the user's labels
+    #: The extra training data of a champion; its groups are not in `own`.
     start: Examples | None = None
-    rest: Floats | None = None  # shape (n_rest, n_features) or None: What nobody has labelled yet
+    rest: Floats | None = None  # shape (n_rest, n_features) or None: Unlabelled rows
 
     @property
     def alone(self) -> bool:
-        """Whether there are but the user's own labels."""
+        """Whether the only data is the user's labels."""
         return self.start is None and (self.rest is None or not len(self.rest))
 
     @property
@@ -61,7 +61,7 @@ class Learnable:
 
 @dataclass(frozen=True)
 class FewModel:
-    """A model from few labels, and the probability from which it answers fail."""
+    """A model from few labels; its verdict is fail if the probability is at least `threshold`."""
 
     fitted: Any
     threshold: float
@@ -72,11 +72,11 @@ class FewModel:
 
 
 def learned(known: Learnable, seed: int) -> FewModel | None:
-    """Fit a model to `known` and choose its threshold; None while all labels are the same.
+    """Fit a model to `known` and choose its threshold; None while all labels are equal.
 
-    The champion is not changed until the user has labelled `ENOUGH` fails and passes: passes alone teach a
-    model
-    where a measurement comes from, and it would judge everything from there as pass.
+    With extra training data, the user's labels are used only from `ENOUGH` fails and passes on: passes alone
+    teach a model to recognise where a measurement comes from, and it would judge everything from there as
+    pass.
     """
     if known.start is not None and np.bincount(known.own.y, minlength=2).min() < ENOUGH:
         known = Learnable(known.start)
@@ -87,7 +87,7 @@ def learned(known: Learnable, seed: int) -> FewModel | None:
 
 
 def fitted(known: Learnable, seed: int) -> Any:
-    """Fit to what is `known`; None while there is only one kind of label."""
+    """Fit a model to `known`; None while all labels are equal."""
     whole = known.learnt
     return _fitted(whole, seed) if len(np.unique(whole.y)) == len((0, 1)) else None
 
@@ -96,13 +96,10 @@ def threshold(known: Learnable, model: Any, fitting: Fitting, seed: int) -> floa
     """Choose the probability from which a comparison fails, for models that `fitting` trains on `known`.
 
     The rows labelled first are not a fair sample: most are hard, and many fail. So unlabelled rows count as
-    passes
-    (C. Elkan, K. Noto, Learning classifiers from only positive and unlabeled data, KDD 2008), or as partial
-    fails
-    where the user's labels make fail the likelier verdict. The fails of `known.start` count as well, because
-    the
-    user's may be too few; its passes do not, because unchanged comparisons differ between measurements. All
-    probabilities are out-of-fold.
+    passes (C. Elkan, K. Noto, Learning classifiers from only positive and unlabeled data, KDD 2008), or as
+    partial fails where the user's labels make fail the likelier verdict. The fails of `known.start` count as
+    well, because the user's may be too few; its passes do not, because unchanged comparisons differ between
+    measurements. All probabilities of labelled rows are out-of-fold. Returns 0.5 without enough labels.
     """
     whole, folds = known.learnt, _folds(known.learnt, seed)
     if folds is None:
@@ -119,7 +116,7 @@ def threshold(known: Learnable, model: Any, fitting: Fitting, seed: int) -> floa
 
 
 def _likely_fails(y: Ints, probability: Floats, rest: Floats) -> Floats:
-    """Return the weight with which each unlabelled row counts as fail: 0, or more than 0.5."""
+    """Return the weight of each unlabelled row as a fail: 0, or more than 0.5."""
     if len(np.unique(y)) < len((0, 1)) or not len(rest):
         return np.zeros(len(rest))
     failing = sigmoid(y, log_odds(probability))(log_odds(rest))
@@ -145,12 +142,12 @@ def _fitted(examples: Examples, seed: int) -> Any:
     return pipeline(CATALOGUE[name], params, examples.y, seed).fit(examples.x, examples.y)
 
 
-#: By the file that featurize writes.
+#: Files of the stage featurize: the extra training data, and the unlabelled comparisons.
 START, UNLABELLED_FILE = "start.parquet", "unlabelled.parquet"
 
 
 def known_of(features: Path, table: FeatureTable, own: Examples, *, unlabelled: bool = False) -> Learnable:
-    """Return all that there is to learn from."""
+    """Return all training data: `own`, and the files next to `features`; unlabelled rows on request."""
     start, others = features.with_name(START), features.with_name(UNLABELLED_FILE)
     first = FeatureTable.read(start, table.columns).examples if start.is_file() else None
     wanted = dict.fromkeys(table.columns, "float64")
@@ -167,14 +164,14 @@ def digest_beside(features: Path, table: FeatureTable) -> str:
 
 @dataclass(frozen=True)
 class Suspect:
-    """A label to look at again."""
+    """A label to review."""
 
     comparison_id: str
     status: str
-    labelled_by: str  # who says so
-    probability: float  # of fail, by the model that had not seen the operation
-    #: By how much the model is surer of the other verdict than it usually is where that is the label; among
-    #: people who don't agree, 0.
+    labelled_by: str  # the annotators
+    probability: float  # of fail, out-of-fold
+    #: How much more confident the model is of the other verdict than it usually is where that is the label; 0
+    #: if only annotators disagree.
     doubt: float
     why: tuple[str, ...]  # in words
 
@@ -183,8 +180,7 @@ def suspects(verdicts: pd.DataFrame, champion: str, labels: pd.DataFrame) -> lis
     """Return the labels that look wrong, most doubtful first, then those on which annotators disagree.
 
     A label is suspected if the model's confidence in the other verdict is at least its mean confidence where
-    that
-    verdict is the label (the threshold of confident learning, one per fold).
+    that verdict is the label (the threshold of confident learning, one per fold).
 
     Parameters
     ----------
@@ -192,7 +188,7 @@ def suspects(verdicts: pd.DataFrame, champion: str, labels: pd.DataFrame) -> lis
         Out-of-fold verdicts, one row per ``entry`` and ``comparison_id``, with ``fold, verdict, status,
         probability``.
     champion : str
-        The entry whose probabilities count; of the other entries, the number that contradict the label.
+        The entry whose probabilities are used; of all entries, those that contradict the label are counted.
     labels : DataFrame
         As of `data.comparisons.tables`.
     """
@@ -218,9 +214,9 @@ def suspects(verdicts: pd.DataFrame, champion: str, labels: pd.DataFrame) -> lis
 
 
 def doubts(own: pd.DataFrame) -> Floats:
-    """Return by how much each row is beyond the threshold of confidence of the verdict that is not its label.
+    """Return how much the confidence in the verdict that is not the label exceeds its threshold.
 
-    Below 0 is no ground for doubt; NaN where a fold lacks a label of the other kind.
+    A negative value is no reason for doubt; NaN where a fold has no label of the other kind.
     """
     fail = np.asarray(own["status"] == "fail")
     other = np.where(fail, 1 - own["probability"], own["probability"])
@@ -232,7 +228,7 @@ def doubts(own: pd.DataFrame) -> Floats:
 
 
 def _names(labels: pd.DataFrame) -> dict[str, str]:
-    """Say who labelled each comparison: who settled it, or else all who voted."""
+    """Return who labelled each comparison: the person who settled it, or else all who voted."""
     labels = decided(labels)
     settled = labels["annotator"].isna()
     rows = labels[settled | ~labels["comparison_id"].isin(labels.loc[settled, "comparison_id"])]
@@ -254,50 +250,51 @@ def _of_people(divided: pd.DataFrame, key: str) -> tuple[str, ...]:
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-#: What nobody has labelled.
+#: The label of unlabelled rows.
 UNLABELLED = -1
-#: While no fail is labelled, one in so many is drawn at random: passes are needed, too, and suspicion errs.
+#: While no fail is labelled, one row in this many is drawn at random: passes are needed, too, and suspicion
+#: can be wrong.
 ONE_AT_RANDOM = 5
-#: Probabilities nearer to 0 or 1 than this are not told apart.
+#: Probabilities are clipped to this distance from 0 and 1.
 _EXTREME = 1e-4
 
 
 @dataclass(frozen=True)
 class Pool:
-    """Comparisons that can be labelled, and what is known of them."""
+    """Comparisons that can be labelled, and the labels so far."""
 
     x: Floats  # shape (n_rows, n_features): May hold NaN
     y: Ints  # shape (n_rows,): 1 is fail, 0 is pass, `UNLABELLED` is neither yet
     groups: NDArray[np.str_]  # shape (n_rows,): The operation of each
-    #: Shape (n_rows,): The larger, the sooner it fails: by a champion's probability, or by a rule.
+    #: Shape (n_rows,): A larger value is a likelier fail: a champion's probability, or a rule's measure.
     suspicion: Floats
-    start: Examples | None = None  # what a champion has learnt from
+    start: Examples | None = None  # the extra training data
 
     @property
     def free(self) -> Ints:
-        """The rows that nobody has labelled, ascending."""
+        """The unlabelled rows, ascending."""
         return np.flatnonzero(self.y == UNLABELLED)
 
     @property
     def known(self) -> Learnable:
-        """What can be learned from."""
+        """The training data."""
         rows = np.flatnonzero(self.y != UNLABELLED)
         return Learnable(Examples(self.x[rows], self.y[rows], self.groups[rows]), self.start)
 
 
 def next_to_label(pool: Pool, n: int, seed: int = 0) -> Ints:
-    """Return the rows to label next, the first of them first.
+    """Return the rows to label next, in order.
 
-    Fails are rare, so the first task is to find some: while none is labelled, the most suspicious come first,
-    with some at random among them. Then a model is fitted to what is labelled, and those come first of which
-    it is least sure, by the distance of their log-odds from even (uncertainty sampling: D. Lewis, W. Gale, A
-    sequential algorithm for training text classifiers, SIGIR 1994). Either way one of an operation comes
-    before a second: neighbours in a series tell the same.
+    Fails are rare, so the first task is to find some: while none is labelled, the most suspicious rows come
+    first, with some at random among them. Then a model is fitted to the labels, and rows come first where its
+    log-odds are nearest to 0 (uncertainty sampling: D. Lewis, W. Gale, A sequential algorithm for training
+    text classifiers, SIGIR 1994). Either way one row of an operation comes before a second, because
+    neighbours in a series carry the same information.
 
     Parameters
     ----------
     n : int
-        How many; fewer if fewer are left.
+        Number of rows; fewer if fewer are unlabelled.
     seed : int
         The same pool and seed give the same rows.
     """
@@ -310,7 +307,7 @@ def next_to_label(pool: Pool, n: int, seed: int = 0) -> Ints:
 
 
 def _found(pool: Pool, free: Ints, n: int, seed: int) -> Ints:
-    """Return the most suspicious, every `ONE_AT_RANDOM`-th place drawn from the others."""
+    """Return the most suspicious rows, every `ONE_AT_RANDOM`-th place drawn from the others."""
     ordered = _spread(pool, free[np.argsort(-pool.suspicion[free], kind="stable")])
     n = min(n, len(ordered))
     suspicious = n - n // ONE_AT_RANDOM
@@ -320,10 +317,7 @@ def _found(pool: Pool, free: Ints, n: int, seed: int) -> Ints:
 
 
 def _spread(pool: Pool, ordered: Ints) -> Ints:
-    """Put the first of every group before all seconds, those before all thirds, and so on.
-
-    While no fail is labelled, a group that has labels stands back likewise.
-    """
+    """Order rows by their rank in their group; until a fail is labelled, labelled passes raise the rank."""
     names, groups = np.unique(pool.groups, return_inverse=True)
     seen = np.bincount(groups[pool.y == 0], minlength=len(names)) * (not (pool.y == 1).any())
     turns = _turns(groups[ordered]) + seen[groups[ordered]]
@@ -331,7 +325,7 @@ def _spread(pool: Pool, ordered: Ints) -> Ints:
 
 
 def _turns(groups: Ints) -> Ints:
-    """Return how often the group of each row came before it."""
+    """Return for each row how many rows of its group come before it."""
     order = np.argsort(groups, kind="stable")
     sorted_groups = groups[order]
     begins = np.flatnonzero(np.diff(sorted_groups, prepend=-1))

@@ -1,4 +1,4 @@
-"""Stage ``promote``: the best model is registered, and becomes champion unless it is found worse."""
+"""Stage ``promote``: register the best model, and make it champion unless it is worse."""
 
 from __future__ import annotations
 
@@ -39,22 +39,22 @@ from training.supply import UnseenSupply
 
 _REQUIREMENTS = ["scikit-learn", "xgboost-cpu", "skops"]
 _EXAMPLE_ROWS = 5
-#: The file beside a logged model that holds its verdicts on comparisons it had not seen.
+#: The file next to a logged model with its out-of-fold verdicts.
 VERDICTS = "verdicts.parquet"
 _KEPT = ("comparison_id", "verdict", "status", "probability", "threshold", "fold")
 
 
 def contest_means(family: Family, metrics: dict[str, Any]) -> Means:
-    """Return how the champion of metrics.json is read, compared and logged."""
+    """Return the functions that read, compare, log and check the champion of metrics.json."""
     outs = Outs.read(family, metrics)
     sound = partial(refused, seed=family.params.seed)
     return Means(TrainedModel.read, partial(_compared, outs), partial(track, outs), sound)
 
 
 def refused(directory: Path, seed: int) -> str:
-    """Return the behavioural check that a model fails first, and where; empty if it passes all.
+    """Return the first behavioural check that a model violates, with the case; empty if it passes all.
 
-    A model of the seed's vector alone is not held to them: it does not see what they speak of.
+    Models that do not take the feature `EVIDENCE` (such as the vector of seed 000) are not checked.
     """
     model = ReadyModel.read(directory)
     if EVIDENCE not in model.card.features:
@@ -64,7 +64,7 @@ def refused(directory: Path, seed: int) -> str:
 
 @dataclass(frozen=True)
 class Outs:
-    """What DVC holds of a run of the pipeline."""
+    """The outputs of the stages before promotion."""
 
     family: Family
     table: FeatureTable
@@ -74,7 +74,7 @@ class Outs:
 
     @classmethod
     def read(cls, family: Family, metrics: dict[str, Any]) -> Outs:
-        """Read what the stages before promotion wrote."""
+        """Read the outputs of the stages before promotion."""
         table = family.table()
         return cls(
             family,
@@ -85,7 +85,7 @@ class Outs:
         )
 
     def grouped(self, model: str) -> pd.DataFrame:
-        """Return the verdicts of `model` on operations that it had not seen."""
+        """Return the verdicts of `model` on unseen operations."""
         rows = self.verdicts
         return rows[(rows["entry"] == model) & (rows["split"] == "grouped")]
 
@@ -108,9 +108,9 @@ def _compared(outs: Outs, directory: Path) -> Compared:
 def champion_verdicts(
     directory: Path, changes: NDArray[np.float64], frame: pd.DataFrame
 ) -> NDArray[np.bool_]:
-    """Return which comparisons of `frame` the champion fails, without letting it judge what it learned from.
+    """Return which comparisons of `frame` the champion fails, never by a model trained on them.
 
-    Its verdicts are its own out-of-fold ones for comparisons that it was trained on, direct ones for others.
+    For its training comparisons, its stored out-of-fold verdicts are used; it predicts the others.
     """
     model, stored = ReadyModel.read(directory), pd.read_parquet(directory / "extra_files" / VERDICTS)
     missing = [name for name in model.card.features if name not in frame.columns]
@@ -124,7 +124,7 @@ def champion_verdicts(
 
 
 def track(outs: Outs, tags: dict[str, str]) -> Tracked:
-    """Log every trained model that MLflow lacks, and the best one in any case; return the best one."""
+    """Log the best trained model, and all others that are not in MLflow yet; return the best one."""
     family, best = outs.family, outs.metrics["champion"]
     book = Logbook(family.name, outs.metrics["data"], family.features, tags["evidence"])
     known = {name for name, own in book.known().items() if _has_files(own)}
@@ -166,7 +166,7 @@ def _run(outs: Outs, card: Card, grouped: pd.DataFrame) -> TrackedRun:
 
 
 def _promised(metrics: dict[str, Any], name: str) -> dict[str, float]:
-    """Return what held-out folds say of the probabilities of a model, and of its verdicts with ``unsure``."""
+    """Return a model's calibration error, and error rates with ``unsure``, on held-out folds."""
     told = metrics["promises"]["grouped"][name]
     (chosen,) = told["chosen"]
     rates = {f"{rate}_beside_unsure": chosen[rate] for rate in ("missed", "false_alarms")}
@@ -195,7 +195,7 @@ def _log_model(run: str, outs: Outs, model: TrainedModel, grouped: pd.DataFrame)
     beside = [path for path in (trained / name for name in ("card.json", FROZEN, EXAMPLES)) if path.is_file()]
     example = outs.table.frame[list(model.card.features)].head(_EXAMPLE_ROWS).astype(float)
     with tempfile.TemporaryDirectory() as temporary, warnings.catch_warnings(), flow.start_run(run_id=run):
-        # MLflow tries the example out as a frame; the pipeline was fitted to the same columns without names
+        # MLflow predicts the example as a frame; the pipeline was fitted to the same columns without names
         warnings.filterwarnings("ignore", "X has feature names", UserWarning)
         verdicts = Path(temporary) / VERDICTS
         grouped[list(_KEPT)].to_parquet(verdicts, index=False)
@@ -210,7 +210,7 @@ def _log_model(run: str, outs: Outs, model: TrainedModel, grouped: pd.DataFrame)
             pyfunc_predict_fn="predict_proba",
             extra_files=[str(path) for path in (*beside, verdicts)],
         )
-    # MLflow stores the pipeline anew, in other bytes; what was trained belongs to the file that was written
+    # MLflow writes the pipeline again, as other bytes; the other files refer to the original by its digest
     client().log_model_artifact(logged.model_id, str(trained / "model.skops"))
     return str(logged.model_id)
 
@@ -241,12 +241,12 @@ def _kept(directory: Path, run: str, root: Path) -> OutOfFoldPredictions:
 
 
 def unseen() -> UnseenSupply:
-    """Return how the out-of-fold predictions of a state are read."""
+    """Return the functions that read out-of-fold predictions."""
     return UnseenSupply((_OOF.as_posix(), _VECTORS.as_posix(), _PLACES.interim.as_posix()), _read, _kept)
 
 
 def promote(family: Family) -> None:
-    """Bring the registry up to date with what DVC holds, then print the opponents' table."""
+    """Update the registry to the pipeline's outputs, then print the table of reference methods."""
     scores = family.places.metrics
     metrics = written(scores, "evaluate")
     name, model = family.section.registered, metrics["champion"]

@@ -1,4 +1,4 @@
-"""A trained model of comparisons as it lies on disk."""
+"""Storage of a trained comparison model, and its predictions."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ from training.registry.stored import (
 )
 
 Texts = NDArray[np.str_]
-#: The file beside ``model.skops``, and the version of its content; another one is not read.
+#: The file next to ``model.skops``, and the version of its content; other versions are not read.
 FILE, VERSION = "examples.npz", 2
-#: Features that together carry this share of the model's importance make two comparisons alike.
+#: Nearest examples are found by the features that together have this share of the importance.
 _CARRIED = 0.95
-#: The two labels, in the order in which `Precedents.nearest` has them.
+#: The two labels, in the order of the results of `Precedents.nearest`.
 LABELS = ("pass", "fail")
 _TEXTS = ("identifiers", "benchmarks", "operations", "statuses", "labelled_by", "labelled_at")
 _SPECS = {
@@ -70,43 +70,43 @@ _SPECS = {
 
 @dataclass(frozen=True)
 class Precedents:
-    """Labelled comparisons, those that passed before those that failed."""
+    """Labelled comparisons for nearest examples, those that passed before those that failed."""
 
     #: identifiers, benchmarks, operations, statuses: shape (n_examples,)
     identifiers: Texts
     benchmarks: Texts
     operations: Texts
     statuses: Texts
-    #: labelled_by, labelled_at: shape (n_examples,): Who labelled it, and when (ISO 8601); empty where that
-    #: is not known.
+    #: labelled_by, labelled_at: shape (n_examples,): Annotators and time of the label (ISO 8601); empty where
+    #: unknown.
     labelled_by: Texts
     labelled_at: Texts
     rows: Floats  # shape (n_examples, n_features): Their features, in the order of the model's card
-    weights: Floats  # shape (n_features,): The model's own importance of every feature; they sum to 1
-    #: Shape (2,): How far medians differ in training comparisons that passed, as shares: the middle one, and
-    #: what 19 of 20 stay below.
+    weights: Floats  # shape (n_features,): The model's importance of every feature; they sum to 1
+    #: Shape (2,): Median and 95 % quantile of how much medians worsened in training comparisons that passed,
+    #: as shares.
     prior: Floats
-    familiar: Familiar  # what the training comparisons look like
+    familiar: Familiar  # the distribution of the training comparisons
 
     def write(self, directory: Path) -> None:
-        """Write ``examples.npz`` beside the ``model.skops`` of `directory`."""
+        """Write ``examples.npz`` next to the ``model.skops`` of `directory`."""
         own = {name: getattr(self, name) for name in _SPECS}
         known = {name: getattr(self.familiar, name) for name in out_of_distribution.SPECS}
         write_arrays(directory / FILE, VERSION, directory / MODEL, own | known)
 
     @classmethod
     def read(cls, directory: Path, features: tuple[str, ...]) -> Self | None:
-        """Read what `write` wrote, without pickle.
+        """Read a file of `write`, without pickle.
 
         Returns
         -------
         Precedents or None
-            None if there is no such file, or it is of another version or another model.
+            None if the file does not exist, or is of another version or another model.
 
         Raises
         ------
         InputError
-            If the file holds anything else; names the array.
+            If the file has other content; names the array.
         """
         path = beside_model(directory, FILE)
         if not path.is_file() or not belongs(path, VERSION, directory / MODEL):
@@ -119,7 +119,7 @@ class Precedents:
         return cls(**found, familiar=known)
 
     def nearest(self, asked: Floats) -> tuple[NDArray[np.intp], Floats]:
-        """Find the example of each label that is most like each row.
+        """Find the most similar example of each label for each row.
 
         Parameters
         ----------
@@ -128,13 +128,13 @@ class Precedents:
         Returns
         -------
         index : ndarray of int, shape (n_rows, 2)
-            Of `LABELS`, in their order; -1 where no example has the label.
+            Columns as in `LABELS`; -1 where no example has the label.
         distance : ndarray of shape (n_rows, 2)
             In standard deviations of squashed features, weighted by the model's importance.
         """
         own = self._placed(asked)
         index, distance = np.full((len(own), 2), -1), np.full((len(own), 2), np.nan)
-        # (a - b)^2 without a^2, which is the same for all examples of a row
+        # (a - b)^2 without a^2, which is equal for all examples of a row
         far = np.column_stack((own, np.ones(len(own)))) @ self._product
         for label, part in enumerate(self._labels):
             if part.stop > part.start and len(own):
@@ -144,7 +144,7 @@ class Precedents:
 
     @cached_property
     def named(self) -> list[tuple[str, str, str, str, str, str]]:
-        """What is said of every example: its id, benchmark, operation and label, by whom and when."""
+        """The id, benchmark, operation and label of every example, its annotators and its time."""
         texts = [getattr(self, name).tolist() for name in _TEXTS]
         return [*zip(*texts, strict=True)]
 
@@ -164,7 +164,7 @@ class Precedents:
 
     @cached_property
     def _product(self) -> Floats:
-        """What a row, and 1 behind it, is multiplied with: -2 b, and b^2 below it."""
+        """The matrix that a row, followed by 1, is multiplied with: -2 b, and b^2 below it."""
         return np.vstack((-2 * self._places.T, (self._places**2).sum(axis=1)))
 
     def _placed(self, rows: Floats) -> Floats:
@@ -178,55 +178,57 @@ class Precedents:
 
 @dataclass(frozen=True)
 class Card(StoredCard):
-    """What must be known beside the pipeline to use it, and to judge what it is worth."""
+    """The metadata of a pipeline: how to use it, and how good it is."""
 
     model: str  # its name in the catalogue, for example ``random-forest``
     features: tuple[str, ...]  # the columns that the pipeline takes, in this order
     threshold: FiniteFloat  # ``fail`` from this probability on; chosen inside the training data
-    params: dict[str, Any]  # what the search chose
-    #: The median of every feature over the training comparisons that passed: what a reason is measured from.
+    params: dict[str, Any]  # chosen by the search
+    #: The median of every feature over the training comparisons that passed: the reference of contributions.
     reference: dict[str, FiniteFloat]
     data_digest: str  # SHA-256 of the training table
     seed: int  # the seed of search and fit
-    #: Cards of before there was one have that of `data.params.Decide`, too.
-    #: The smallest change of a median that may be called a regression, as a share of the baseline's.
+    #: The smallest change of a median that may be called a regression, as a share of the baseline's; cards
+    #: without it have the default.
     floor: float = 0.005
-    #: What every feature held in the training rows that are not below the floor; empty in older cards.
+    #: The values of every feature in the training rows not below the minimum effect size; empty in older
+    #: cards.
     usual: dict[str, Deciles] = field(default_factory=dict)
-    #: From the model's own probability to the one that is told, which thresholds are about; None: they are
-    #: the same, as in older cards.
+    #: Map from the model's probability to the calibrated one, to which thresholds apply; None: the identity,
+    #: as in older cards.
     calibration: CalibrationMap | None = None
-    #: How much of that counts below the floor, from where models don't learn; 1 in older cards.
+    #: Factor of calibrated probabilities below the minimum effect size, where models don't learn; 1 in older
+    #: cards.
     beneath: FiniteFloat = 1.0
-    promise: RiskGuarantee | None = None  # what may be missed, and the cuts that keep it; None in older cards
-    #: Between which verdicts are ``unsure``; None: ``fail`` from the threshold on, else ``pass``.
+    promise: RiskGuarantee | None = None  # with the thresholds that keep it; None in older cards
+    #: Between these thresholds verdicts are ``unsure``; None: ``fail`` from `threshold` on, else ``pass``.
     cuts: DecisionThresholds | None = None
-    wish: DecisionPolicy = field(default_factory=DecisionPolicy)  # what these cuts were chosen for
-    #: What two runs of one build differ by, as a share, where a comparison has no versions that tell.
+    wish: DecisionPolicy = field(default_factory=DecisionPolicy)  # the policy that `cuts` were chosen for
+    #: Between-run variation, as a share, for comparisons without earlier versions.
     run_spread: FiniteFloat = ORDINARY
-    #: How many comparisons like the training data are said to be unlike it.
+    #: Share of ordinary comparisons that are called out of distribution.
     strangeness: OutOfDistributionScore | None = None
 
     @property
     def deciding(self) -> DecisionThresholds:
-        """Between which probabilities verdicts are ``unsure``."""
+        """The thresholds between which verdicts are ``unsure``."""
         return self.cuts or DecisionThresholds(self.threshold, self.threshold)
 
     def told(self, probability: Floats) -> Floats:
-        """Return what is told where the model says `probability`."""
+        """Return the calibrated values of the model's probabilities."""
         return probability if self.calibration is None else self.calibration.of(probability)
 
     def wishing(self, wish: DecisionPolicy) -> Card:
-        """Return the card that decides as `wish` has it; InputError if the promise says nothing of that."""
+        """Return a copy with the policy `wish`; raise InputError if the guarantee does not cover it."""
         return replace(self, cuts=cuts_for(self.promise, self.threshold, wish), wish=wish)
 
     @property
     def set(self) -> FeatureSet:
-        """Which set of features it sees."""
+        """The set of features that the model takes."""
         return set_of(self.features)
 
     def __post_init__(self) -> None:
-        """Refuse a card whose parts don't belong together."""
+        """Raise ValueError if a feature is missing in `reference`."""
         lost = [name for name in self.features if name not in self.reference]
         if lost:
             raise ValueError(f'reference lacks "{lost[0]}"')
@@ -239,14 +241,14 @@ class TrainedModel(StoredModel[Card]):
     CARD = Card
 
     def write(self, directory: Path) -> None:
-        """Write ``model.skops`` and ``card.json`` to `directory`, and ``model.npz`` if arrays can answer."""
+        """Write ``model.skops`` and ``card.json``, and ``model.npz`` if the pipeline can be compiled."""
         stored, arrays = store(directory, self.model, self.card), compiled_pipeline.freeze(self.model)
         if arrays is not None:
             compiled_pipeline.write(directory / compiled_pipeline.FILE, arrays, stored)
 
     @classmethod
     def read(cls, directory: Path) -> Self:
-        """Read what `write` wrote; errors as of `training.registry.stored.StoredModel.read`."""
+        """Read the files of `write`; errors as of `training.registry.stored.StoredModel.read`."""
         read = super().read(directory)
         require_width(directory, read.card.features, getattr(read.model, "n_features_in_", None))
         return read
@@ -254,7 +256,7 @@ class TrainedModel(StoredModel[Card]):
 
 @dataclass(frozen=True)
 class ReadyModel:
-    """What answers, its card, and the labelled comparisons beside it; None beside models that have none."""
+    """A model in its fastest form, its card, and its labelled comparisons (None if it has none)."""
 
     answering: Answering
     card: Card
@@ -262,13 +264,13 @@ class ReadyModel:
 
     @classmethod
     def of(cls, model: TrainedModel) -> ReadyModel:
-        """Make a trained model ready."""
+        """Convert a trained model to its fastest form."""
         pipeline = model.model
         return cls(compiled_pipeline.freeze(pipeline) or boosted(pipeline) or Fitted(pipeline), model.card)
 
     @classmethod
     def read(cls, directory: Path) -> ReadyModel:
-        """Read what `TrainedModel.write` wrote; the pipeline itself only if ``model.npz`` does not serve.
+        """Read the files of `TrainedModel.write`; the pipeline itself only without a usable ``model.npz``.
 
         Raises
         ------
@@ -284,39 +286,42 @@ class ReadyModel:
         return replace(found, precedents=Precedents.read(directory, found.card.features))
 
     def judged(self, sides: Sides) -> Floats:
-        """Return the probability of ``fail`` that counts of every comparison, shape (n_comparisons,)."""
+        """Return the probabilities of `decided` after removing duplicates and outliers from the samples."""
         return self.decided(without_wild(without_copies(sides))[0])
 
     def decided(self, sides: Sides) -> Floats:
-        """Return the same of comparisons without copies and wild samples."""
+        """Return the probability of ``fail`` of each comparison, 0 below the minimum effect size.
+
+        The samples must have no duplicates and outliers. Shape (n_comparisons,).
+        """
         probability, change = self._compared(sides)
         return decided(probability, change, self.card.floor)
 
     def verdicts(self, sides: Sides) -> NDArray[np.str_]:
-        """Return the verdicts on such comparisons."""
+        """Return the verdicts on comparisons without duplicates and outliers."""
         probability, change = self._compared(sides)
         below = below_floor(change, self.card.floor)
         told = discounted(probability, below, self.card.beneath)
         return verdicts(self.card.deciding, told, below, beneath=self.card.wish.beneath)
 
     def _compared(self, sides: Sides) -> tuple[Floats, Floats]:
-        """Return what the model says, and the worst change of the medians."""
+        """Return the probabilities, and the worst change of the medians."""
         asked = PreparedComparisons.compared(sides, NOTHING, self.card.run_spread)
         found = vectors(asked.sides, self.computed, steps=asked.steps)
         return self.probability(self.asked(found)), asked.worst_change
 
     @property
     def unit(self) -> Unit:
-        """The unit of `contributions`."""
+        """The unit of the contributions."""
         return self.answering.unit
 
     def asked(self, vectors: Floats) -> Floats:
-        """Return what the model is asked.
+        """Select the model's features.
 
         Parameters
         ----------
         vectors : ndarray of shape (n_comparisons, n_all_features)
-            As `features.comparisons.vectors` gives those of the set `computed`.
+            As `features.comparisons.vectors` returns those of the set `computed`.
 
         Returns
         -------
@@ -331,12 +336,12 @@ class ReadyModel:
         return vectors[:, self._places]
 
     def answers(self, asked: Floats) -> tuple[Floats, Floats]:
-        """Give the calibrated probability of ``fail``, and say what each feature contributes to the raw one.
+        """Return the calibrated probability of ``fail``, and the features' contributions to the raw one.
 
         A positive contribution is one towards fail. Linear models: coefficient x deviation from the card's
-        reference (log-odds). XGBoost: exact Shapley values (log-odds). Trees and forests: the change
-        of probability along the path that the comparison takes. Any other model: how much the probability
-        falls when that one feature is replaced by its reference.
+        reference (log-odds). XGBoost: exact Shapley values (log-odds). Trees and forests: the change of
+        probability along the path that the comparison takes. Any other model: how much the probability falls
+        when that one feature is replaced by its reference.
 
         Parameters
         ----------
@@ -361,26 +366,26 @@ class ReadyModel:
         return probability, contributions
 
     def probability(self, asked: Floats) -> Floats:
-        """Give the first of `answers` alone; ModelError if a number is not finite."""
+        """Return only the probability of `answers`; raise ModelError if a number is not finite."""
         with model_answering(self.card.model):
             probability = self._told(self.answering.probability(asked), asked)
         require_finite(self.card.model, "probability", probability)
         return probability
 
     def _told(self, raw: Floats, asked: Floats) -> Floats:
-        # what is scarce among the training rows is calibrated by what is not: evidence counts again
+        # calibration is dominated by common rows; clear evidence must count in rare ones, too
         if self.card.calibration is None:
             return raw
         return self.answering.assured(self.card.told(raw), asked)
 
     @cached_property
     def computed(self) -> FeatureSet:
-        """The set of features that it takes to ask it."""
+        """The set of features that must be computed for the model."""
         return computed(self.card.set)
 
     @cached_property
     def reference(self) -> Floats:
-        """What the card says of an ordinary comparison, shape (n_features,)."""
+        """The features of an ordinary comparison, from the card, shape (n_features,)."""
         return np.array([self.card.reference[name] for name in self.card.features], np.float64)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Fits with the parameters that the searches chose; stage ``train`` fits to all labelled comparisons."""
+"""Fits with the parameters chosen by the searches; stage ``train`` fits to all labelled comparisons."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from training.registry.stored import of_features
 
 
 def read_run_spread(path: Path) -> float:
-    """Return the deviation between runs of one build, as a share, for comparisons without versions."""
+    """Return the between-run variation, as a share, for comparisons without earlier versions."""
     return float(read_table(path, {"spread": "float64"})["spread"].iloc[0])
 
 
 Floats = NDArray[np.float64]
-#: Most examples beside a model.
+#: Largest number of examples stored with a model.
 MOST = 2000
-#: Rows that the model's importance of features is taken from.
+#: Number of rows to compute the importance of features from.
 _WEIGHED = 400
-#: What tells who labelled a comparison, the first that is there.
+#: Columns with the annotator; the first that exists is used.
 _WHO = ("annotator", "labelled_by")
 
 
 def remember(model: TrainedModel, table: FeatureTable, seen: Examples, labels: Path, directory: Path) -> None:
-    """Write examples beside the model of `directory`."""
+    """Write examples next to the model of `directory`."""
     ready, examples = ReadyModel.of(model), table.examples
     chosen = _chosen(ready, examples.x, examples.y)
     named = table.frame.iloc[chosen].merge(
@@ -61,7 +61,7 @@ def remember(model: TrainedModel, table: FeatureTable, seen: Examples, labels: P
 
 
 def _chosen(ready: ReadyModel, rows: Floats, failed: NDArray[np.int64]) -> NDArray[np.intp]:
-    """Choose `MOST` different rows at most, passes first: of each label half at the threshold."""
+    """Choose at most `MOST` distinct rows, passes first; half of each label are nearest to the threshold."""
     _, different = np.unique(rows, axis=0, return_index=True)
     labels = [np.sort(different[failed[different] == label]) for label in (0, 1)]
     few = min(len(own) for own in labels)
@@ -72,7 +72,7 @@ def _chosen(ready: ReadyModel, rows: Floats, failed: NDArray[np.int64]) -> NDArr
 
 
 def _of_label(ready: ReadyModel, rows: Floats, own: NDArray[np.intp], room: int) -> NDArray[np.intp]:
-    """Choose half of the room nearest to the threshold, the rest at random."""
+    """Choose `room` rows: half of them nearest to the threshold, the rest at random."""
     if len(own) <= room:
         return own
     order = own[np.argsort(np.abs(ready.probability(rows[own]) - ready.card.threshold), kind="stable")]
@@ -81,21 +81,21 @@ def _of_label(ready: ReadyModel, rows: Floats, own: NDArray[np.intp], room: int)
 
 
 def _importance(ready: ReadyModel, rows: Floats, seed: int) -> Floats:
-    """Return the mean size of every feature's contributions, as shares of their sum."""
+    """Return the mean absolute contribution of every feature, as shares of their sum."""
     drawn = np.random.default_rng(seed).permutation(len(rows))[:_WEIGHED]
     size = np.abs(ready.answers(rows[drawn])[1]).mean(axis=0)
     return size / size.sum() if size.sum() > 0 else np.full(len(size), 1 / len(size))
 
 
 def _prior(table: FeatureTable) -> Floats:
-    """Return how much worse medians got in what passed: the middle one, and what 19 of 20 stay below."""
+    """Return the median and the 95 % quantile of how much medians worsened in passes where one did."""
     rooted = table.frame.loc[table.frame["status"] == "pass", "medians_min"].to_numpy(np.float64)
     known = rooted[rooted < 0] ** 2
     return np.quantile(known, [0.5, 0.95]) if len(known) else np.zeros(2)
 
 
 def _people(labels: pd.DataFrame) -> pd.DataFrame:
-    """Return who gave each comparison each label, and when last."""
+    """Return the annotators of each label of each comparison, and its latest time."""
     who = next(name for name in _WHO if name in labels)
     given = labels.assign(
         who=labels[who].fillna("").astype(str),
@@ -110,7 +110,7 @@ def _people(labels: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Fit:
-    """A model to fit to the rows of `train`, and to ask about the vectors of `test`."""
+    """A model to fit to the rows of `train`, and to test on the vectors of `test`."""
 
     model: str
     tuned: Classified
@@ -132,7 +132,7 @@ def tested(fit: Fit) -> NDArray[np.float64]:
 
 
 def train(family: Family) -> None:
-    """Write every model to a directory of its own name."""
+    """Fit every model and write it to a directory of its own name."""
     table = family.table()
     examples, seed = examples_of(family, table), family.params.seed
     tuned = read_tuned(family.places.tuned, Classified)["all"]

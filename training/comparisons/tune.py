@@ -48,17 +48,17 @@ from training.evaluation.thresholds import best_cut
 if TYPE_CHECKING:
     from optuna import Trial
 
-#: Searches that take longest.
+#: Models whose searches take longest.
 _SLOWEST = ("random-forest", "extra-trees", "xgboost", "decision-tree")
-#: Trials at random before the search learns from them, and before it prunes.
+#: Number of random trials before the search learns from them, and before it prunes.
 STARTUP = 6
-#: The steps of a pipeline that come first: they impute and scale.
+#: Number of first steps of a pipeline, which impute and scale.
 _PREPARING = 2
 
 
 @dataclass(frozen=True)
 class SearchTask:
-    """One search: a model on the training rows of a part."""
+    """A search: a model on the training rows of a part."""
 
     #: part, model: their names.
     part: str
@@ -66,30 +66,30 @@ class SearchTask:
     examples: Examples  # the part's training rows
     how: Tune
     seed: int
-    #: Where finished trials are kept, so that an interrupted search goes on; in memory if None.
+    #: Store of finished trials, so that an interrupted search can continue; None: in memory.
     log: TrialLog | None = None
-    guide: Guide | None = None  # what the columns promise
-    known: Learnable | None = None  # what there is beside the examples, if anything
+    guide: Guide | None = None  # constraints on the columns
+    known: Learnable | None = None  # training data in addition to the examples
 
     def learnt(self, own: Examples) -> Examples:
-        """Return what is fitted to: with what a champion has learnt from, if one is to start from that."""
+        """Return the rows to fit to: `own`, and the extra training data if any."""
         return own.lessons if self.known is None else self.known.of(own)
 
 
 @dataclass(frozen=True)
 class Classified(Tuned):
-    """What a search chose of a classifier."""
+    """The parameters and the threshold that a search chose for a classifier."""
 
     threshold: float  # ``fail`` from this probability on
 
 
 def search(task: SearchTask) -> SearchOutcome[Classified]:
-    """Run or finish the search of `task`.
+    """Run or continue the search of `task`.
 
-    The parameters come from the trials, on a sample of the rows if there are many; the threshold then
-    comes from inner out-of-fold probabilities on all training rows. The result depends on the task alone:
-    each trial has its own sampler, seeded by the trial's number, so that an interrupted search goes on as
-    if it had not been.
+    The parameters come from the trials, on a sample of the rows if there are many; the threshold then comes
+    from inner out-of-fold probabilities on all training rows. The result depends on the task alone: each
+    trial has its own sampler, seeded by the trial's number, so that an interrupted and continued search has
+    the same result.
     """
     from optuna.pruners import MedianPruner
 
@@ -121,7 +121,7 @@ def search(task: SearchTask) -> SearchOutcome[Classified]:
 
 
 def _beside(task: SearchTask, params: dict[str, Any]) -> float:
-    """Choose the threshold where there is more than one's own labels."""
+    """Choose the threshold where there is other data than the user's labels."""
     model, known = CATALOGUE[task.model], replace(task.known or Learnable(task.examples), own=task.examples)
 
     def fitting(rows: Examples) -> Any:
@@ -132,21 +132,21 @@ def _beside(task: SearchTask, params: dict[str, Any]) -> float:
 
 @dataclass(frozen=True)
 class InnerFold:
-    """An inner fold; its rows are imputed and scaled, which no parameter of the search changes."""
+    """An inner fold; its rows are imputed and scaled, which does not depend on searched parameters."""
 
-    #: x, y: what is fitted to.
+    #: x, y: the training rows.
     x: NDArray[np.float64]
     y: NDArray[np.int64]
-    test: NDArray[np.float64]  # shape (n_test, n_features): What the fit has not seen
+    test: NDArray[np.float64]  # shape (n_test, n_features): The test rows
     rows: NDArray[np.int64]  # shape (n_test,): The numbers of these rows
 
     def judged(self, unfitted: Any) -> NDArray[np.float64]:
-        """Fit what comes after the scaling, and return the probability of fail of the test rows."""
+        """Fit the steps after scaling, and return the probability of fail of the test rows."""
         return fail_probability(unfitted[_PREPARING:].fit(self.x, self.y), self.test)
 
 
 def folds_of(examples: Examples, task: SearchTask) -> list[InnerFold]:
-    """Divide and prepare `examples`."""
+    """Split and prepare `examples`."""
     model, found = CATALOGUE[task.model], []
     for train, test in group_folds(examples, task.how.folds, task.seed, f"{task.part} {task.model}"):
         inside = task.learnt(examples.rows(train))
@@ -157,14 +157,7 @@ def folds_of(examples: Examples, task: SearchTask) -> list[InnerFold]:
 
 
 def _value(trial: Trial, task: SearchTask, known: Examples, folds: list[InnerFold]) -> float | None:
-    """Say how well the suggested parameters separate fails from passes on rows that the fit has not seen.
-
-    The value is the mean of two measures of the pooled inner out-of-fold probabilities: the balanced
-    accuracy at the best threshold, which is what a verdict is worth, and the average precision, which
-    looks at the whole ranking. The first alone moves in steps of half a fail's share and is easily lucky;
-    the second steadies it and rewards models whose surest fails are fails.
-    None if the trial is pruned.
-    """
+    """Return the score of the suggested parameters on pooled inner folds; None if the trial is pruned."""
     model = CATALOGUE[task.model]
     params = {**suggested(space_of(model), trial), **model.in_search}
     probability, value = np.full(len(known.y), np.nan), 0.0
@@ -183,6 +176,7 @@ def _value(trial: Trial, task: SearchTask, known: Examples, folds: list[InnerFol
 
 
 def _worth(y: NDArray[np.int64], probability: NDArray[np.float64]) -> float:
+    """Return the mean of balanced accuracy at the best threshold and average precision, which varies less."""
     from sklearn.metrics import average_precision_score
 
     precision = float(average_precision_score(y, probability))
@@ -190,7 +184,7 @@ def _worth(y: NDArray[np.int64], probability: NDArray[np.float64]) -> float:
 
 
 def log_of(directory: Path, features_digest: str, columns: tuple[str, ...], task: SearchTask) -> Path:
-    """Return where the trials of `task` are kept: another file if anything differs that they depend on."""
+    """Return the path of the trials of `task`, a different one for each input that they depend on."""
     modules = (catalogue, preparation, one_sided_neighbours, signed_logistic, thresholds, evaluation_search)
     files = (Path(module.__file__ or "") for module in modules)
     code = digest_of(Path(__file__), Path(inspect.getfile(Examples)), *files)
@@ -200,7 +194,7 @@ def log_of(directory: Path, features_digest: str, columns: tuple[str, ...], task
         task.how.model_dump(exclude={"models"}),
         task.seed,
         code,
-        # what lies below which floor is no feature
+        # the features do not show which rows are below the minimum effect size
         [zlib.crc32(one.asked.tobytes()) for one in (task.examples, task.examples.bare) if one is not None],
     ]
     digest = zlib.crc32(json.dumps(content, default=str).encode())

@@ -1,4 +1,4 @@
-"""From vectors of co-runs to models."""
+"""Training for the model family ``corun``: models of the impact of co-runners."""
 
 from training.supply import TrainingSupply, lazily
 

@@ -1,4 +1,4 @@
-"""Impact from the first samples of a new task, alone and beside others (seed 002, equations 2 to 5)."""
+"""Impact from the first samples of a new task, alone and with co-runners (seed 002, equations 2 to 5)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Floats = NDArray[np.float64]
 RUN = ["machine", "task", "corunners", "phase", "repetition"]
 #: Rates are compared as log(rate + 1) in events per second.
 _ONE = 1.0
-#: Stage two by the models of table 1, and boosted trees.
+#: Models of stage two: those of table 1, and boosted trees.
 SECOND = ("linear", "svm", "random-forest", "xgboost")
-#: What identifies a co-run that was sampled.
+#: Columns that identify a sampled co-run.
 KEYS = [*CORUN, "repetition"]
 
 
@@ -42,7 +42,7 @@ class SampledRuns:
 
     @classmethod
     def of(cls, samples: pd.DataFrame, seconds: float) -> SampledRuns:
-        """Take the samples up to `seconds` of each run, at least its first interval."""
+        """Use the samples up to `seconds` of each run, at least its first interval."""
         events = tuple(name for name in samples.columns if name not in SAMPLE_DTYPES)
         ordered = samples.sort_values([*RUN, "t_seconds"])
         counts = np.nan_to_num(ordered[list(events)].to_numpy(np.float64))
@@ -84,25 +84,25 @@ class RatioSpread:
 
     @classmethod
     def of(cls, ratios: Floats) -> RatioSpread:
-        """Take them from rows of ratios."""
+        """Estimate them from rows of ratios."""
         return cls(ratios.mean(axis=0), np.atleast_2d(np.cov(ratios.T, bias=True)))
 
     def filled(self, ratios: Floats, known: NDArray[np.bool_]) -> Floats:
-        """Return the ratios of one co-run with those that are not `known` as expected from those that are."""
+        """Return the ratios of one co-run; those not `known` are expectations given the `known` ones."""
         if known.all():
             return ratios
         own = self.covariance[np.ix_(known, known)]
-        # what is nearly constant must not decide
+        # nearly constant events must not dominate
         ridge = 1e-3 * max(float(np.trace(self.covariance)) / len(known), 1e-12) * np.eye(len(own))
         weights = np.linalg.solve(own + ridge, ratios[known] - self.mean[known])
         expected = self.mean + self.covariance[:, known] @ weights
         return np.where(known, ratios, expected)
 
     def swapped(self, ratios: Floats, known: NDArray[np.bool_]) -> float:
-        """Return the log-odds that the two runs are swapped, from the ratios that are `known`.
+        """Return the log-odds that solo run and co-run are swapped, from the ratios that are `known`.
 
-        Swapped, all ratios change their sign: linear discriminant analysis with the covariance of training
-        co-runs.
+        When swapped, all ratios change their sign: linear discriminant analysis with the covariance of
+        training co-runs.
         """
         own = self.covariance[np.ix_(known, known)]
         ridge = 1e-3 * max(float(np.trace(own)) / len(own), 1e-12) * np.eye(len(own))
@@ -111,7 +111,7 @@ class RatioSpread:
 
 @dataclass(frozen=True)
 class OnlineModel:
-    """The two stages.
+    """The two stages of the online model.
 
     `coefficients`, shape (n_events, 4), is stage one, a linear model per event: intercept and weights of the
     three rates (equations 2 and 3); `second` is stage two, from impact ratios to log impact (4 and 5).
@@ -135,7 +135,7 @@ class OnlineModel:
         return found
 
     def predict(self, solo: Floats, corun: Floats) -> Floats:
-        """Return impacts from `SampledRuns.start` of each task alone and beside others."""
+        """Return impacts from `SampledRuns.start` of each task's solo run and co-run."""
         ratios = self.completed(corun) - self.completed(solo)
         return self.impacts(ratios)
 
@@ -145,7 +145,7 @@ def _completed(coefficients: Floats, start: Floats) -> Floats:
 
 
 def fitted(sampled: SampledRuns, pairs: pd.DataFrame, seconds: Iterable[Any]) -> list[OnlineModel]:
-    """Fit stage one to the runs of `pairs` (see `paired`), then each regression of `seconds`."""
+    """Fit stage one to the runs of `pairs` (see `paired`), then each regression in `seconds` as stage two."""
     used = np.union1d(pairs["solo"], pairs["corun"])
     coefficients = np.array(
         [
@@ -163,7 +163,7 @@ def fitted(sampled: SampledRuns, pairs: pd.DataFrame, seconds: Iterable[Any]) ->
 
 
 def _stage_one(start: Floats, final: Floats, shrinkage: float = 1e-3) -> Floats:
-    """Fit the change from the mean of the sampled seconds to completion by least squares, slightly shrunk."""
+    """Fit the change from the mean rate of the sampled seconds to completion by ridge regression."""
     design = np.column_stack([np.ones(len(start)), start - start[:, :1]])[:, [0, 2, 3]]
     penalty = shrinkage * len(start) * np.diag([0.0, 1.0, 1.0])
     intercept, half, last = np.linalg.solve(
@@ -188,7 +188,7 @@ def paired(runs: pd.DataFrame, instances: pd.DataFrame) -> pd.DataFrame:
 
 
 def ratios(samples: pd.DataFrame, instances: pd.DataFrame, seconds: float) -> pd.DataFrame:
-    """Return `KEYS`, then per event log(rate + 1) of the co-run's first seconds less that of the solo run."""
+    """Return `KEYS`, and per event log(rate + 1) of the co-run's first seconds minus that of the solo run."""
     sampled = SampledRuns.of(samples, seconds)
     pairs = paired(sampled.runs, instances)
     changed = sampled.start[pairs["corun"], :, 0] - sampled.start[pairs["solo"], :, 0]
@@ -197,7 +197,7 @@ def ratios(samples: pd.DataFrame, instances: pd.DataFrame, seconds: float) -> pd
 
 
 def second(name: str, seed: int) -> Any:
-    """Return an unfitted model of stage two; ratios are not normalised (seed 002, section 4)."""
+    """Return an unfitted stage-two model; ratios are not normalised (seed 002, section 4)."""
     from training.corun.estimators.models import CATALOGUE
 
     model = CATALOGUE[name]
@@ -206,7 +206,7 @@ def second(name: str, seed: int) -> Any:
 
 @dataclass(frozen=True)
 class AskedSamples:
-    """A fold of samples of so many seconds: to learn from `known` and to judge by `unseen`."""
+    """A fold of co-runs with samples of `seconds` seconds: `known` to learn from, `unseen` to predict."""
 
     sampled: SampledRuns
     known: pd.DataFrame
@@ -220,7 +220,7 @@ class AskedSamples:
     def of(
         cls, samples: pd.DataFrame, instances: pd.DataFrame, seconds: float, folds: int, seed: int
     ) -> Iterator[AskedSamples]:
-        """Divide co-runs at random, as the seed does, and into families never seen ("tasks")."""
+        """Yield folds at random, as in seed 002, and folds of unseen families ("tasks")."""
         sampled = SampledRuns.of(samples, seconds)
         pairs = paired(sampled.runs, instances)
         for design in ("random", "tasks"):

@@ -1,7 +1,7 @@
-"""Which tasks to put together, so that they slow one another down least.
+"""Placement of tasks on machines so that they slow one another down least.
 
-Two tasks to a machine is a minimum-weight matching, solved exactly by the blossom algorithm (rustworkx).
-More is hard in general: a greedy start and exchanges of two tasks until none helps.
+With two tasks per machine it is a minimum-weight matching, solved exactly by the blossom algorithm
+(rustworkx). With more it is hard in general: a greedy start, then exchanges of two tasks until none improves.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from numpy.typing import NDArray
 from data.errors import InputError
 
 Floats = NDArray[np.float64]
-#: One machine's tasks, ascending; all machines' groups.
+#: The tasks of one machine, ascending.
 Group = tuple[int, ...]
-#: ``cost(groups)`` gives the slow-down of every group, summed over its tasks, shape (n_groups,).
+#: ``cost(groups)`` returns the slow-down of every group, summed over its tasks, shape (n_groups,).
 Cost = Callable[[list[Group]], Floats]
-#: Costs become whole numbers for the matching: this many steps to the largest.
+#: Costs are scaled to whole numbers up to this one for the matching.
 _STEPS = 2**40
-#: Exchanges that improve by less are rounding.
+#: Smaller improvements are rounding errors.
 _GAIN = 1e-12
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Tasks on machines.
+    """A placement of tasks on machines.
 
     `groups` are task numbers per machine, without empty machines; `total` is the slow-down (impact - 1)
-    summed over tasks; `exact` says that no placement has a smaller total.
+    summed over tasks; `exact`: whether it is known that no placement has a smaller total.
     """
 
     groups: tuple[Group, ...]
@@ -41,13 +41,13 @@ class Placement:
 
 @dataclass(frozen=True)
 class Room:
-    """Machines to fill, and the number of tasks that each takes."""
+    """The number of machines, and the number of tasks that each takes."""
 
     machines: int
     slots: int
 
     def require(self, tasks: int) -> None:
-        """Check that `tasks` tasks find room; InputError if not, or if there is no machine or slot."""
+        """Raise InputError if `tasks` tasks do not fit, or a number of machines or slots is below 1."""
         if self.machines < 1 or self.slots < 1:
             raise InputError(f"machines={self.machines}, slots={self.slots}: expected at least 1 of each")
         if tasks > self.machines * self.slots:
@@ -58,7 +58,7 @@ class Room:
 
 
 def pairwise(slowdown: Floats) -> Cost:
-    """Return the cost of groups whose slow-downs add up; [i, j] is impact - 1 of task i beside task j."""
+    """Return a cost function for additive slow-downs; [i, j] is impact - 1 of task i with co-runner j."""
     both = slowdown + slowdown.T
 
     def cost(groups: list[Group]) -> Floats:
@@ -73,16 +73,16 @@ def best(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placement:
     Parameters
     ----------
     tasks : int
-        They are numbered from 0.
+        Number of tasks.
     cost : callable
-        Summed slow-down of each of a list of groups; a task alone has none.
+        Summed slow-down of each of a list of groups; 0 for a task alone.
     seed : int
-        For the starts of the local search.
+        Random seed for the starts of the local search.
 
     Raises
     ------
     InputError
-        If the tasks find no room.
+        If the tasks do not fit.
     """
     room.require(tasks)
     if room.slots == 1:
@@ -93,9 +93,9 @@ def best(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placement:
 
 
 def worst(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placement:
-    """Return a placement with a large total, machines filled as far as they go: what can go wrong.
+    """Return a placement with a large total on as few machines as possible.
 
-    It is the worst there is for two slots and as many tasks as there are slots; else what the search finds.
+    It is the worst placement for two slots and as many tasks as slots; else the worst that the search finds.
     """
     room.require(tasks)
     filled = Room(-(-tasks // room.slots), room.slots)
@@ -104,12 +104,12 @@ def worst(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placement:
 
 
 def random(tasks: int, room: Room, cost: Cost, draws: int, seed: int) -> Floats:
-    """Return the totals of `draws` placements at random with every slot as likely, shape (draws,)."""
+    """Return the totals of `draws` random placements, every slot equally likely, shape (draws,)."""
     return np.array([placement.total for placement in drawn(tasks, room, cost, draws, seed)], np.float64)
 
 
 def drawn(tasks: int, room: Room, cost: Cost, draws: int, seed: int) -> list[Placement]:
-    """Return the first `draws` of the placements that `random` gives the totals of."""
+    """Return the random placements whose totals `random` returns."""
     room.require(tasks)
     generator = np.random.default_rng(seed)
     slots = (generator.permutation(room.machines * room.slots)[:tasks] for _ in range(draws))
@@ -117,7 +117,7 @@ def drawn(tasks: int, room: Room, cost: Cost, draws: int, seed: int) -> list[Pla
 
 
 def _matched(tasks: int, room: Room, cost: Cost) -> Placement:
-    """Match exactly: machines that may stay half empty appear as partners that cost nothing."""
+    """Match exactly; machines that may stay half empty are partners with zero cost."""
     import rustworkx
 
     edges = list(combinations(range(tasks), 2))
@@ -145,7 +145,7 @@ def _searched(tasks: int, room: Room, cost: Cost, seed: int, starts: int = 4) ->
 
 
 def _greedy(order: Iterable[int], room: Room, cost: Cost) -> list[Group]:
-    """Put one task after the other where it adds least."""
+    """Add one task after the other where it increases the cost least."""
     groups: list[Group] = [()] * room.machines
     costs = np.zeros(room.machines)
     for task in order:
@@ -197,7 +197,7 @@ def _grouped(machines: NDArray[np.intp]) -> list[Group]:
 
 
 def total(groups: list[Group], cost: Cost) -> float:
-    """Return the slow-down of all groups; a task alone has none."""
+    """Return the slow-down of all groups; 0 for a task alone."""
     return float(cost([group for group in groups if len(group) > 1]).sum()) if groups else 0.0
 
 

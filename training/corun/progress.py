@@ -1,4 +1,4 @@
-"""What of a run tells how far it got: the work that it did, or only the time that it had."""
+"""The posterior of a whole run's impact from its first part, aligned with a solo run by work or by time."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from scipy.special import ndtr
 
 Floats = NDArray[np.float64]
 
-#: Natures closer than this mean square of logarithms, or than so many times their noise, are of one phase.
+#: Blocks are of one phase if their natures differ by less than this mean square of logarithms, or less than
+#: this multiple of the noise.
 _SAME, _TIMES = 0.01, 9.0
-#: Of neighbours, a share that surely lies within one phase.
+#: A share of neighbours that are surely of one phase.
 _WITHIN = 0.3
 
 
 @dataclass(frozen=True)
 class Returned:
-    """How many `stretches` of one phase a run has, and how many of them resemble an earlier one (`times`)."""
+    """The number of `stretches` of one phase in a run; `times` of them resemble an earlier one."""
 
     stretches: int
     times: int
 
     @classmethod
     def of(cls, natures: Floats) -> Returned:
-        """Look at what blocks were like, in order."""
+        """Count stretches in the natures of consecutive blocks."""
         least = max(_SAME, _TIMES * cls.noise(natures))
         changes = np.flatnonzero((np.diff(natures, axis=0) ** 2).mean(axis=1) > least) + 1
         parts = [part for part in np.split(natures, changes) if len(part) > 1] or [natures]
@@ -38,22 +39,22 @@ class Returned:
 
     @staticmethod
     def noise(natures: Floats) -> float:
-        """Return the mean square by which neighbours of one phase differ."""
+        """Return the mean square difference of neighbours within one phase."""
         differ = (np.diff(natures, axis=0) ** 2).mean(axis=1)
         return float(np.quantile(differ, _WITHIN)) if len(differ) else 0.0
 
 
-#: Blocks that what was seen is divided into at most, and the rest; intervals that a block has at least.
+#: Largest number of blocks of the seen part and of the rest; least number of intervals of a block.
 SEEN, REST, FEWEST = 24, 64, 2
-#: Works that differ by less are the same work: runs of one program retire nearly the same instructions.
+#: Amounts of work that differ by less are equal: runs of one program retire nearly the same instructions.
 SAME = 0.01
-#: Works of whole runs that differ by less are still of the same task: threads that wait for each other spin.
+#: Amounts of work of whole runs of one task differ by less: threads that wait for each other spin.
 NEARLY = 0.05
-#: Runs that were sampled for the same time differ by less.
+#: Lengths of runs that were sampled for the same time differ by less.
 _SAMPLED = 0.02
-#: A run alone that lasts so much longer than what was sampled together was not sampled for the same time.
+#: A solo run that is longer than the co-run by this factor was not sampled for the same time.
 LONGER = 1.1
-#: A rate or share below this part of the usual one is told no lower.
+#: Least rate or share, relative to the usual one.
 _LEAST = 1e-3
 
 
@@ -61,8 +62,9 @@ _LEAST = 1e-3
 class WorkCourse:
     """The progress of a run.
 
-    `ends`, shape (n_intervals,), are seconds since the start; `work`, same shape, such as instructions
-    retired; `nature`, shape (n_intervals, n_events), other counts, which distinguish phases.
+    `ends`, shape (n_intervals,), are seconds since the start; `work`, same shape, is the work of each
+    interval, such as instructions retired; `nature`, shape (n_intervals, n_events), other counts, which
+    distinguish phases.
     """
 
     ends: Floats
@@ -71,22 +73,22 @@ class WorkCourse:
 
     @property
     def seconds(self) -> float:
-        """How long it was sampled."""
+        """The time that was sampled."""
         return float(self.ends[-1])
 
     @property
     def total(self) -> float:
-        """All work."""
+        """The total work."""
         return float(self.work.sum())
 
     def done(self, seconds: Floats) -> Floats:
-        """Return the work done until some seconds."""
+        """Return the work done until each of `seconds`."""
         return np.asarray(np.interp(seconds, _from_zero(self.ends), _from_zero(self.work.cumsum())))
 
     def reached(self, work: Floats) -> Floats:
-        """Return when so much work was done; of a wait without work, its end."""
+        """Return the time when `work` was done; for a wait without work, its end."""
         done = _from_zero(self.work.cumsum())
-        # a wait takes a trifle of work, or its time would belong to nobody
+        # a wait gets a tiny amount of work, so that its time is counted
         done += np.linspace(0, 1e-9 * max(done[-1], 1.0), len(done))
         return np.asarray(np.interp(work, done, _from_zero(self.ends)))
 
@@ -106,11 +108,11 @@ class WorkCourse:
 
 @dataclass(frozen=True)
 class AlignedRuns:
-    """A task alone and beside others, up to the same work.
+    """A solo run and a co-run of a task, up to the same work.
 
     `solo` and `corun`, shape (n_blocks,), are seconds of the same blocks of work; `rest`, shape (n_rest,),
-    solo seconds of blocks not yet seen together; `natures` describes all blocks, the seen ones first; `whole`
-    says that nothing is unknown beyond them.
+    solo seconds of blocks not yet seen in the co-run; `natures` describes all blocks, the seen ones first;
+    `whole`: whether the solo run is complete.
     """
 
     solo: Floats
@@ -121,12 +123,12 @@ class AlignedRuns:
 
     @property
     def seen(self) -> float:
-        """Seconds alone of what was seen together."""
+        """Solo seconds of the part that was seen in the co-run."""
         return float(self.solo.sum())
 
 
 def beside(solo: WorkCourse, corun: WorkCourse, *, whole: bool, ended: bool = False) -> AlignedRuns:
-    """Align two runs of a task by work.
+    """Align a solo run and a co-run of a task by work.
 
     `whole`: the solo run is all of the task's work, not only its beginning; `ended`: the co-run has ended,
     too.
@@ -150,12 +152,12 @@ def beside(solo: WorkCourse, corun: WorkCourse, *, whole: bool, ended: bool = Fa
 
 
 def is_longer(solo: WorkCourse, corun: WorkCourse) -> bool:
-    """Guess whether the run alone is a whole one: it was not sampled for the same time as that together."""
+    """Return whether the solo run seems complete: it was sampled for longer than the co-run."""
     return solo.seconds > LONGER * corun.seconds
 
 
 def have_ended(solo: WorkCourse, corun: WorkCourse) -> bool:
-    """Guess whether both are whole runs: they did nearly the same work, though not in the same time."""
+    """Return whether both runs seem complete: they did nearly the same work, in different times."""
     same = abs(corun.total / solo.total - 1) < NEARLY
     return same and abs(corun.seconds / solo.seconds - 1) > _SAMPLED
 
@@ -170,7 +172,7 @@ def _from_zero(values: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class SlowdownPrior:
-    """The prior of slow-downs; found on simulated runs (`benchmarks.progress`).
+    """The prior of slow-downs, chosen on simulated runs (`benchmarks.progress`).
 
     Attributes
     ----------
@@ -183,7 +185,7 @@ class SlowdownPrior:
     neighbours, lengths : tuple of float
         Share of the variance of `own` that neighbours in time have in common, over which share of the run.
     again : float
-        Correlation of blocks that nothing is known of.
+        Correlation of blocks without information.
     longer : tuple of float
         Length of the whole run over that seen, where the solo run is only a beginning.
     new, returning : float
@@ -207,18 +209,18 @@ class SlowdownPrior:
     blurred: float = 4.0
 
     def anew(self, returned: int) -> float:
-        """Return the chance that the rest is new, where so many phases came back."""
+        """Return the probability that the rest is new, if `returned` phases came back."""
         return self.new / (self.new + self.returning**returned)
 
 
 PRIOR = SlowdownPrior()
-#: Blocks that stand for a rest of which nothing is known.
+#: Number of blocks of an unknown rest.
 _UNKNOWN = 12
-#: The least noise of the logarithm of a block's slow-down.
+#: Least standard deviation of the logarithm of a block's slow-down.
 _NOISE = 2e-3
-#: Blocks below which noise cannot be told, and what it is then taken to be.
+#: Number of blocks below which noise is not estimated, and the standard deviation that is then assumed.
 _FEW, _UNTOLD = 4, 0.01
-#: The median of the square of a standard normal number.
+#: Median of the square of a standard normal variable.
 _MEDIAN = 0.455
 
 
@@ -231,12 +233,12 @@ class MixturePosterior:
     variances: Floats
 
     def weighed(self, chance: float, variance: float = 0.0) -> MixturePosterior:
-        """Return them believed in with a chance, and wider by a variance."""
+        """Return a copy multiplied by a probability, with a variance added."""
         return MixturePosterior(self.weights + np.log(chance), self.means, self.variances + variance)
 
     @classmethod
     def joined(cls, parts: Iterable[MixturePosterior]) -> MixturePosterior:
-        """Put several into one."""
+        """Concatenate several mixtures."""
         columns = zip(*((one.weights, one.means, one.variances) for one in parts), strict=True)
         return cls(*map(np.concatenate, columns))
 
@@ -260,14 +262,14 @@ def _each(runs: AlignedRuns, prior: SlowdownPrior) -> Iterator[MixturePosterior]
 def _guessed(
     runs: AlignedRuns, rest: Floats, known: Floats, prior: SlowdownPrior
 ) -> Iterator[MixturePosterior]:
-    """Yield what is believed where the rest lasts so long, and the first blocks have these natures."""
+    """Yield the posteriors for a rest with blocks of these lengths, and known natures of the first blocks."""
     seen = len(runs.solo)
     apart = ((known[:, None] - known) ** 2).mean(axis=2)
     noise = Returned.noise(known[:seen]) * prior.blurred
     for alike, length in product(prior.alike, prior.lengths):
         near = _near(runs.solo, rest, length)
         same = prior.again + (1 - prior.again) * near
-        # what is unknown has little in common with what was seen, and is like its own neighbours
+        # unknown blocks have little in common with the seen ones, and more with their neighbours
         same[:seen, seen:] = same[seen:, :seen] = prior.again
         same[: len(known), : len(known)] = np.exp(-apart / (2 * (alike**2 + noise)))
         for share in prior.neighbours:
@@ -275,7 +277,7 @@ def _guessed(
 
 
 def _mixed(runs: AlignedRuns, stretches: int) -> float:
-    """Return the variance of the logarithm of a rest that has the same phases, in other shares."""
+    """Return the variance of the log slow-down of a rest with the same phases in other shares."""
     ratios = np.log(runs.corun / runs.solo)
     mean = np.average(ratios, weights=runs.solo)
     between = np.average((ratios - mean) ** 2, weights=runs.solo) - _noise(ratios)
@@ -283,14 +285,14 @@ def _mixed(runs: AlignedRuns, stretches: int) -> float:
 
 
 def _near(solo: Floats, rest: Floats, length: float) -> Floats:
-    """Return how blocks correlate by their distance in time; `length` is a share of the run."""
+    """Return the correlation of blocks by their distance in time; `length` is a share of the run."""
     lasts = np.concatenate([solo, rest])
     middles = lasts.cumsum() - lasts / 2
     return np.asarray(np.exp(-np.abs(middles[:, None] - middles) / (length * lasts.sum())))
 
 
 def _scaled(runs: AlignedRuns, rest: Floats, own: Floats, prior: SlowdownPrior) -> MixturePosterior:
-    """Return what is believed for each scale, where blocks have so much of their own in common."""
+    """Return the posterior for each scale; `own` are the correlations of blocks."""
     seen, scales = len(runs.solo), np.array(prior.scales)
     ratios = np.log(runs.corun / runs.solo)
     noise = _noise(ratios)
@@ -313,7 +315,7 @@ def _scaled(runs: AlignedRuns, rest: Floats, own: Floats, prior: SlowdownPrior) 
 
 
 def _summed(runs: AlignedRuns, rest: Floats, expected: Floats, left: Floats) -> tuple[Floats, Floats]:
-    """Return mean and variance of the logarithm of the impact: what is seen, and lognormal blocks."""
+    """Return mean and variance of the log impact, from the seen part and lognormal blocks."""
     own = np.diagonal(left, axis1=1, axis2=2)
     blocks = rest * np.exp(expected + own / 2)
     whole = runs.seen + rest.sum()
@@ -324,16 +326,16 @@ def _summed(runs: AlignedRuns, rest: Floats, expected: Floats, left: Floats) -> 
 
 
 def _noise(ratios: Floats) -> float:
-    """Return the variance of a block's noise, from what most neighbours differ by: few change the phase."""
+    """Return the variance of a block's noise, from the median difference of neighbours."""
     if len(ratios) < _FEW:
         return _UNTOLD**2
     differs = float(np.median(np.diff(ratios) ** 2)) / _MEDIAN / 2
     return max(differs, _NOISE**2)
 
 
-#: What repeats itself no better: the standard deviation of the logarithm of a whole run's time.
+#: Standard deviation of the logarithm of a whole run's time, over repetitions.
 REPEATS = 0.004
-#: How often a model's opinion is worth nothing, and how far apart such opinions lie, as logarithms.
+#: Probability that a model's prediction is worthless, and the range of such predictions, as logarithms.
 WRONG, _ANYWHERE = 0.1, 1.0
 
 
@@ -346,7 +348,7 @@ class ImpactBelief:
     deviations: Floats
 
     def quantile(self, share: float) -> float:
-        """Return what so large a share of impacts is below, as a logarithm."""
+        """Return the quantile of the log impact at `share`."""
         lowest = (self.means - 9 * self.deviations).min()
         highest = (self.means + 9 * self.deviations).max()
 
@@ -356,14 +358,14 @@ class ImpactBelief:
         return float(brentq(beyond, lowest, highest, xtol=1e-7))
 
     def hidden(self, other: ImpactBelief) -> ImpactBelief:
-        """Return the sum with another, which is independent of it."""
+        """Return the distribution of the sum with an independent log impact."""
         weights = np.outer(self.weights, other.weights).ravel()
         means = np.add.outer(self.means, other.means).ravel()
         deviations = np.sqrt(np.add.outer(self.deviations**2, other.deviations**2)).ravel()
         return ImpactBelief(weights, means, deviations)
 
     def with_opinion(self, mean: float, deviation: float) -> ImpactBelief:
-        """Return the posterior after an independent normal opinion, worthless with probability `WRONG`."""
+        """Return the posterior after an independent normal prediction, worthless with probability `WRONG`."""
         both = self.deviations**2 + deviation**2
         likely = np.exp(-0.5 * (self.means - mean) ** 2 / both) / np.sqrt(2 * np.pi * both)
         swayed = (1 - WRONG) * self.weights * likely
@@ -377,23 +379,23 @@ class ImpactBelief:
 
     @classmethod
     def known(cls, impact: float) -> ImpactBelief:
-        """Return what is believed of an impact that was measured to the end."""
+        """Return the distribution of an impact that was measured on whole runs."""
         return cls(np.ones(1), np.log([impact]), np.array([REPEATS]))
 
 
 def believed(runs: AlignedRuns, prior: SlowdownPrior = PRIOR) -> ImpactBelief:
-    """Return what is believed of the impact of the whole run."""
+    """Return the posterior of the impact of the whole run."""
     found = MixturePosterior.joined(_each(runs, prior))
     weights = np.exp(found.weights - found.weights.max())
     return ImpactBelief(weights / weights.sum(), found.means, np.sqrt(found.variances + REPEATS**2))
 
 
-#: Events that the same work counts alike, however long it takes; the best first.
+#: Events whose count depends on the work, not on the time it takes; the best first.
 WORK = (
     *("instructions", "branch-instructions", "L1-dcache-stores", "L1-dcache-loads", "dTLB-loads"),
     "dTLB-stores",
 )
-#: Events that tell phases from each other, beside the rate of work.
+#: Events that distinguish phases, in addition to the rate of work.
 NATURE = (
     *("cpu-cycles", "cache-misses", "cache-references", "LLC-loads", "LLC-load-misses", "branch-misses"),
     *("L1-dcache-load-misses", "dTLB-load-misses", "stalled-cycles-backend", "task-clock"),
@@ -402,7 +404,7 @@ NATURE = (
 
 @dataclass(frozen=True)
 class ProgressKind:
-    """An event that measures progress; `hides` is the slow-down it does not show, `says` that in words."""
+    """An event that measures progress; `hides` is the slow-down it does not show, explained by `says`."""
 
     event: str
     hides: ImpactBelief | None = None
@@ -413,8 +415,9 @@ def _hidden(*beliefs: tuple[float, float, float]) -> ImpactBelief:
     return ImpactBelief(*map(np.array, zip(*beliefs, strict=True)))
 
 
-#: Most co-runs cost little that such events don't show, one in eight a good deal. Of time: as found in every
-#: other one of the shipped tasks (`benchmarks.progress` reports the rest); of cycles: that without the clock.
+#: Slow-down that these events do not show: little for most co-runs, much for one in eight. For time,
+#: estimated on every other one of the shipped tasks (`benchmarks.progress` reports the rest); for cycles,
+#: without the effect of the clock.
 _CYCLES = _hidden((0.6, 0.004, 0.01), (0.28, 0.015, 0.03), (0.12, 0.12, 0.09))
 _TIME = _hidden((0.6, 0.004, 0.012), (0.28, 0.015, 0.035), (0.12, 0.13, 0.1))
 CLOCKS = (
@@ -429,5 +432,5 @@ KINDS = (*map(ProgressKind, WORK), *CLOCKS)
 
 
 def kind(counted: Collection[str]) -> ProgressKind | None:
-    """Return the best that both runs counted; None if none of it was."""
+    """Return the best event that both runs counted; None if they counted none of `KINDS`."""
     return next((one for one in KINDS if one.event in counted), None)

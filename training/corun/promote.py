@@ -1,4 +1,4 @@
-"""Stage promote of the family ``corun``; who stands is said without importing what a contest needs."""
+"""Promote stage for co-run models. Reports the current champion without importing evaluation dependencies."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from training.supply import UnseenSupply
 KEYS = ["task", "corunners", "machine"]
 KEPT = [*KEYS, "measured", "predicted", "group", "fold"]
 _UNIT = "impact (co-run / solo time)"
-#: What the online model is worth after so many seconds.
+#: Scores of the online model that are logged by seconds of samples.
 _BY_SECONDS = ("within_tolerance", "mape", "r2")
 
 
 def static_means(knobs: Params[Corun], metrics: dict[str, Any], places: Places) -> Means:
-    """Return how the best static model is read, compared and logged."""
+    """Return the functions that read, compare and log the best static model."""
     design, oof = main_design(tuple(metrics["splits"])), pd.read_parquet(places.evaluated / OOF)
     entries = metrics["splits"][design]["entries"]
     rows = {name: _grouped(oof[(oof["model"] == name) & (oof["design"] == design)]) for name in entries}
@@ -52,7 +52,7 @@ def static_means(knobs: Params[Corun], metrics: dict[str, Any], places: Places) 
 
 
 def online_means(knobs: Params[Corun], metrics: dict[str, Any], places: Places) -> Means:
-    """Return how the best online model is read, compared and logged."""
+    """Return the functions that read, compare and log the best online model."""
     told, oof = metrics["online"], pd.read_parquet(places.evaluated / "online.parquet")
     at = oof[(oof["seconds"] == told["trained_at"]) & (oof["design"] == told["design"])]
     entries = pd.DataFrame(told["entries"])
@@ -85,7 +85,7 @@ def _kept_runs(
 
 
 def _by_seconds(entries: pd.DataFrame) -> dict[str, dict[int, float]]:
-    """Return scores by the milliseconds of samples that were looked at."""
+    """Return scores by milliseconds of samples."""
     return {
         f"{design}/{score}_by_milliseconds": {
             round(1000 * seconds): value for seconds, value in zip(own["seconds"], own[score], strict=True)
@@ -129,7 +129,7 @@ def _read(root: Path, metrics: Mapping[str, Any]) -> list[OutOfFoldPredictions]:
 
 
 def _named(rows: pd.DataFrame) -> pd.DataFrame:
-    """Name the cases of each model; what was repeated is told apart by a number."""
+    """Name the cases of each model; repetitions get a number."""
     pair = rows["task"] + f" {AND} " + rows["corunners"]
     times = rows.groupby([*KEYS, "model"], sort=False).cumcount() + 1
     cases = pair + ", " + rows["machine"] + (" #" + times.astype(str)).where(times > 1, "")
@@ -144,7 +144,7 @@ def _kept(directory: Path, run: str, root: Path) -> OutOfFoldPredictions:
 
 
 def unseen() -> UnseenSupply:
-    """Return how the out-of-fold predictions of a state are read."""
+    """Return the functions that read out-of-fold predictions."""
     return UnseenSupply((_OOF.as_posix(), _ONLINE.as_posix()), _read, _kept)
 
 
@@ -152,7 +152,7 @@ PLACES = Places("corun")
 
 
 def candidates(knobs: Params[Corun], metrics: dict[str, Any], places: Places = PLACES) -> list[Candidate]:
-    """Return the best static model, and the best online one if there are samples."""
+    """Return the best static model, and the best online one if samples were evaluated."""
     section, scores = knobs.section, places.metrics
     best, directory = metrics["champion"], places.models
     found = [
@@ -175,6 +175,6 @@ def candidates(knobs: Params[Corun], metrics: dict[str, Any], places: Places = P
 
 
 def promote_stage() -> None:
-    """Stage promote: the best models are registered, and become champions unless they are found worse."""
+    """Register the best models, and make each champion unless it is worse than the current one."""
     for candidate in candidates(load(Corun), written(PLACES.metrics, "evaluate")):
         print(promoted(candidate))  # noqa: T201

@@ -1,4 +1,4 @@
-"""The ways in which co-runs are divided: the seed's at random, and those where something is unseen."""
+"""Designs for splitting co-runs: at random as in seed 002, and with unseen pairs, tasks or machines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Divided = list[tuple[Rows, Rows]]
 
 @dataclass(frozen=True)
 class Design:
-    """A way to divide: ``divide(table, folds, seed)`` gives training and test rows of each fold."""
+    """A way to split: ``divide(table, folds, seed)`` returns training and test rows of each fold."""
 
     name: str
     scheme: str
@@ -26,14 +26,17 @@ class Design:
 
 
 def at_random(table: pd.DataFrame, folds: int, seed: int) -> Divided:
-    """Divide the instances at random (seed 002, section 4: 4:1)."""
+    """Split the instances at random (seed 002, section 4: 4:1)."""
     from sklearn.model_selection import KFold
 
     return list(KFold(folds, shuffle=True, random_state=seed).split(table))
 
 
 def by_task(table: pd.DataFrame, folds: int, seed: int) -> Divided:
-    """Hold out families: test rows involve only these, training rows none of them; others are in neither."""
+    """Hold out families: test rows involve only these, training rows none of them.
+
+    Other rows are in neither. Empty with fewer than two families per fold.
+    """
     members = [names.split(AND) for names in table["families"]]
     known = sorted({name for names in members for name in names})
     if len(known) < 2 * folds:
@@ -50,7 +53,7 @@ def by_task(table: pd.DataFrame, folds: int, seed: int) -> Divided:
 
 
 def _by_groups(*columns: str) -> Callable[[pd.DataFrame, int, int], Divided]:
-    """Return how rows are held out together that have the same values in `columns`."""
+    """Return a function that holds out rows with equal values in `columns` together."""
 
     def divide(table: pd.DataFrame, folds: int, seed: int) -> Divided:
         from sklearn.model_selection import GroupKFold
@@ -70,7 +73,7 @@ DESIGNS = {
         Design("random", "at random, 4:1 (the seed's)", at_random),
         # both directions of a pair share their families
         Design("pairs", "unseen combinations of families, on all machines", _by_groups("families")),
-        # another machine may have shown them
+        # training may have seen them on another machine
         Design(
             "pairs-on-machine",
             "combinations of families unseen on their machine",
@@ -93,12 +96,12 @@ class DesignPart:
 
     @property
     def name(self) -> str:
-        """``all``, or ``random/f0``."""
+        """``all``, or the design and the fold, such as ``random/f0``."""
         return "all" if self.fold < 0 else f"{self.design}/f{self.fold}"
 
 
 def possible(table: pd.DataFrame, wanted: tuple[str, ...], folds: int, seed: int) -> dict[str, Divided]:
-    """Divide by each wanted design that the table allows; InputError if it allows none.
+    """Split by each wanted design that the table allows; raise InputError if it allows none.
 
     A design needs enough to hold out: two machines, or two families per fold.
     """
@@ -112,7 +115,7 @@ def possible(table: pd.DataFrame, wanted: tuple[str, ...], folds: int, seed: int
 
 
 def parts(table: pd.DataFrame, wanted: tuple[str, ...], folds: int, seed: int) -> list[DesignPart]:
-    """Return the part of all rows, and those of every possible design."""
+    """Return the part of all rows, and the folds of every possible design."""
     divided = possible(table, wanted, folds, seed)
     main = main_design(tuple(divided))
     everything = DesignPart(main, -1, np.arange(len(table)), np.arange(0))
@@ -123,12 +126,12 @@ def parts(table: pd.DataFrame, wanted: tuple[str, ...], folds: int, seed: int) -
 
 
 def main_design(designs: tuple[str, ...]) -> str:
-    """Return the design by which the champion is chosen: unseen pairs, else the first there is."""
+    """Return the design that the champion is chosen by: unseen pairs if available, else the first."""
     return "pairs" if "pairs" in designs else designs[0]
 
 
 def inner(table: pd.DataFrame, design: str, folds: int, seed: int) -> Divided:
-    """Divide training rows as the design does, or at random where they don't allow it."""
+    """Split training rows as the design does, or at random where they don't allow it."""
     divided = DESIGNS[design].divide(table, folds, seed)
     return divided if _filled(divided) else at_random(table, folds, seed)
 

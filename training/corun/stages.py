@@ -1,4 +1,4 @@
-"""The stages tune, train and evaluate of the family ``corun``."""
+"""The stages tune, train and evaluate of the model family ``corun``."""
 
 from __future__ import annotations
 
@@ -59,15 +59,15 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 FEATURES = PLACES.processed / "features.parquet"
-#: Trials at random before a search learns from them.
+#: Number of random trials before a search learns from them.
 STARTUP = 4
-#: Searches that take longest.
+#: Models whose searches take longest.
 _SLOWEST = ("contention", "xgboost-ranges", "xgboost", "random-forest")
 
 
 @dataclass(frozen=True)
 class ImpactTask:
-    """One search: a model on a part's training rows; inner folds follow the part's design."""
+    """A search: a model on a part's training rows; inner folds follow the part's design."""
 
     part: DesignPart
     recipe: ImpactRecipe
@@ -76,7 +76,7 @@ class ImpactTask:
 
 
 def search(task: ImpactTask) -> SearchOutcome[Tuned]:
-    """Run the search of `task`; the same task gives the same outcome."""
+    """Run the search of `task`; equal tasks give equal outcomes."""
     part, name = task.part.name, task.recipe.model
     model, rows = CATALOGUE[name], _sampled(task)
     divided = inner(rows, task.part.design, task.how.folds, task.recipe.seed)
@@ -136,20 +136,20 @@ def searches(table: ImpactTable, section: Corun, seed: int) -> list[ImpactTask]:
 
 
 def divisions(table: ImpactTable, section: Corun, seed: int) -> list[DesignPart]:
-    """Divide the table by all designs; the part of all rows has no fold."""
+    """Split the table by all designs; the part of all rows has fold -1."""
     return parts(table.frame, section.evaluate.designs, section.evaluate.folds, seed)
 
 
 def recipe_of(
     table: ImpactTable, model: str, section: Corun, seed: int, chosen: dict[str, Any] | None = None
 ) -> ImpactRecipe:
-    """Return how to fit a model with what was chosen for it."""
+    """Return the recipe for a model with the parameters `chosen` for it."""
     share = section.evaluate.tolerance
     return ImpactRecipe(model, chosen or {}, table.columns(model), share, seed, table.rates)
 
 
 def tune_stage() -> None:
-    """Stage tune: search parameters for every model in every part."""
+    """Search parameters for every model in every part."""
     knobs, table = load(Corun), ImpactTable.read(FEATURES)
     tasks = searches(table, knobs.section, knobs.seed)
     found = side_by_side(search, tasks, knobs.compute, "tune corun")
@@ -157,13 +157,13 @@ def tune_stage() -> None:
 
 
 def kept_tables() -> CorunTables:
-    """Read what can be learned from."""
+    """Read the valid rows of the ingested tables."""
     tables = CorunTables.read(PLACES.interim)
     return CorunDecisions.read(PLACES.valid).kept(tables)
 
 
 def train_stage() -> None:
-    """Stage train: fit every model that answers with a number to all rows."""
+    """Fit every regression to all rows, and the online model to all samples; write them."""
     knobs, table = load(Corun), ImpactTable.read(FEATURES)
     tuned, oof = read_tuned(PLACES.tuned, Tuned)["all"], _oof()
     kept = kept_tables()
@@ -238,10 +238,10 @@ _CLASSIFICATION = {
     "SVM": (0.8606, 0.7815, 0.7616),
     "Random forest": (0.9205, 0.8477, 0.9404),
 }
-#: Of new tasks (d&n).
+#: Accuracy for new tasks in seed 002 (d&n).
 ONLINE = {"Regression": 0.5641, "SVM": 0.8718, "Random forest": 0.8718}
 
-#: By predictor, kind and preparation.
+#: Accuracy in table 1 of seed 002, by predictor, kind and preparation.
 TABLE_1 = {
     (predictor, kind, preparation): share
     for kind, rows in (("regression", _REGRESSION), ("classification", _CLASSIFICATION))
@@ -251,11 +251,11 @@ TABLE_1 = {
 
 
 def row_of(title: str) -> str:
-    """Return the row of table 1 that a model of the catalogue belongs to: linear and logistic share one."""
+    """Return the row of table 1 for a model's title; linear and logistic regression share one."""
     return "Regression" if title in ("Linear regression", "Logistic regression") else title
 
 
-#: The features that the seed calls essential, in the order of their importance there.
+#: The features that seed 002 calls essential, in the order of their importance there.
 ESSENTIAL = (
     "instructions",
     "bus-cycles",
@@ -266,13 +266,13 @@ ESSENTIAL = (
     "branch-loads",
     "context-switches",
 )
-#: How often a feature is shuffled, and in how many rows.
+#: Number of times that a feature is shuffled, and of rows.
 SHUFFLES, PERMUTED = 5, 500
 
 
 @dataclass(frozen=True)
 class ExplainedFold:
-    """How a fold is fitted, and its training and test rows."""
+    """The recipe, the training rows and the test rows of a fold."""
 
     recipe: ImpactRecipe
     train: pd.DataFrame
@@ -284,7 +284,7 @@ class ExplainedFold:
 
 
 def permuted(fold: ExplainedFold, seed: int) -> pd.DataFrame:
-    """Return the growth of the mean relative error of test rows when a feature is shuffled.
+    """Return the increase of the mean relative error of test rows when a feature is shuffled.
 
     Columns: ``feature, rise, spread`` (mean and standard deviation over the shuffles), largest rise first. At
     most `PERMUTED` rows are used.
@@ -307,7 +307,7 @@ def permuted(fold: ExplainedFold, seed: int) -> pd.DataFrame:
 
 
 def removed(folds: Sequence[ExplainedFold], unseen: pd.DataFrame, compute: Compute) -> pd.DataFrame:
-    """Return the accuracy without each of the seed's essential features, pooled over the folds.
+    """Return the accuracy without each feature that seed 002 calls essential, pooled over the folds.
 
     `unseen` has ``measured, predicted`` with all features. Columns: ``without`` (empty: with all),
     ``measured`` (whether the rows have that event), ``within_tolerance, mape``.
@@ -392,14 +392,14 @@ RESIDUAL_COLUMNS = (
 
 @dataclass(frozen=True)
 class ModelOfPart(ExplainedFold):
-    """A model to fit to a part's training rows, and to ask about its test rows."""
+    """A model to fit to a part's training rows and to test on its test rows."""
 
     part: DesignPart
     preparation: str = ""
 
 
 def predicted(cell: ModelOfPart) -> pd.DataFrame:
-    """Return what a model says of the test rows of `cell`, as rows of oof.parquet."""
+    """Return a model's predictions for the test rows of `cell`, as rows of oof.parquet."""
     fitted = cell.recipe.fit(cell.train)
     impacts = fitted.predict(cell.test)
     return cell.test[CORUN].assign(
@@ -415,7 +415,7 @@ def predicted(cell: ModelOfPart) -> pd.DataFrame:
 
 
 def evaluate_stage() -> None:
-    """Stage evaluate: all models on held-out rows of every design, table 1, what the champion rests on."""
+    """Evaluate all models in every design, reproduce table 1, and explain the champion."""
     knobs, table = load(Corun), ImpactTable.read(FEATURES)
     cells = _cells(table, knobs)
     oof = _with_intervals(side_by_side(predicted, cells, knobs.compute, "evaluate corun"), knobs.section)
@@ -480,8 +480,8 @@ def _entries(oof: pd.DataFrame) -> dict[str, dict[str, Any]]:
 
 
 def seed_table(found: list[pd.DataFrame]) -> pd.DataFrame:
-    """Return table 1; ``accuracy`` and ``spread`` are over folds, ``seeds`` is the paper's accuracy."""
-    if not found:  # the seed's split was not asked for
+    """Return table 1; ``accuracy`` and ``spread`` are over folds, ``seeds`` is the accuracy in seed 002."""
+    if not found:  # the random design was not requested
         return pd.DataFrame(columns=list(TABLE_1_COLUMNS))
     folds = pd.concat(found).groupby(["model", "preparation", "fold"], sort=True)["right"].mean()
     ours = folds.groupby(level=[0, 1]).agg(accuracy="mean", spread=lambda values: values.std(ddof=0))
@@ -494,7 +494,7 @@ def seed_table(found: list[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _explain(table: ImpactTable, folds: list[ModelOfPart], oof: pd.DataFrame, knobs: Params[Corun]) -> None:
-    """Write importance, drops and residuals of the champion, whose cells and predictions these are."""
+    """Write importance, removed features and residuals of the champion, given its cells and predictions."""
     rates = table.frame[[*CORUN, *table.rates]]
     vectors = oof[CORUN].merge(rates, on=CORUN, how="left", validate="many_to_one")
     tables = {
@@ -533,7 +533,7 @@ def _metrics(
 
 
 def _online(table: ImpactTable, samples: pd.DataFrame, knobs: Params[Corun]) -> dict[str, Any] | None:
-    """Write and summarise what the online model said of unseen co-runs; None where nothing was sampled."""
+    """Write and summarise the online models' predictions of unseen co-runs; None without samples."""
     section = knobs.section
     asked = [
         one
@@ -552,7 +552,7 @@ def _online(table: ImpactTable, samples: pd.DataFrame, knobs: Params[Corun]) -> 
     main = "tasks" if "tasks" in set(summary["design"]) else "random"
     at = summary[(summary["seconds"] == section.online.trained_at) & (summary["design"] == main)]
     champion = at.sort_values(["mape", "model"])["model"].iloc[0]
-    # for figure 4 of the seed
+    # for figure 4 of seed 002
     own = predictions[["seconds", "design", "model"]].eq([section.online.trained_at, main, champion])
     changes = ratios(samples, table.frame, section.online.trained_at)
     rows = predictions[own.all(axis=1)].merge(changes, on=ONLINE_KEYS, how="left", validate="many_to_one")

@@ -1,4 +1,4 @@
-"""A trained model of impact as it lies on disk, and how it answers."""
+"""Storage of trained impact models, and their predictions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from training.registry.stored import (
 
 @dataclass(frozen=True)
 class KnownTasks(Tables):
-    """Solo runs and the machines that they ran on, with the columns of `CorunTables`."""
+    """Solo runs and their machines, with the columns of `CorunTables`."""
 
     SPECS: ClassVar = {
         "tasks": Spec(TASK_DTYPES, further=as_number),
@@ -49,12 +49,12 @@ class KnownTasks(Tables):
 
     @classmethod
     def read(cls, directory: Path) -> Self:
-        """Read what `write` wrote beside a model; InputError if a file is missing or lacks a column."""
+        """Read the files of `write` next to a model; raise InputError if a file or a column is missing."""
         files = {name: beside_model(directory, f"{name}.parquet") for name in cls.SPECS}
         return cls(**{name: cls.SPECS[name].read(path) for name, path in files.items()})
 
     def with_others(self, others: CorunTables) -> KnownTasks:
-        """Add solo runs from elsewhere; where both have a task on a machine, theirs count."""
+        """Add solo runs of `others`; they replace known runs of the same task on the same machine."""
         theirs = pd.MultiIndex.from_frame(others.tasks[["machine", "task"]])
         ours = self.tasks[~pd.MultiIndex.from_frame(self.tasks[["machine", "task"]]).isin(theirs)]
         joined = KnownTasks.joined([KnownTasks(ours, self.hosts), KnownTasks(others.tasks, others.hosts)])
@@ -67,7 +67,7 @@ class KnownTasks(Tables):
 
     @cached_property
     def solo(self) -> Solo:
-        """Medians over repetitions, from which vectors are made."""
+        """Medians over repetitions, the input of feature vectors."""
         pairs, samples = typed(None, PAIR_DTYPES), typed(None, SAMPLE_DTYPES)
         return Solo.of(CorunTables(self.tasks, pairs, samples, self.hosts))
 
@@ -84,7 +84,7 @@ class KnownTasks(Tables):
         return float(np.exp(self.solo.log_seconds([machine], [task])[0]))
 
     def usual(self, machine: str, beside: int, columns: tuple[str, ...]) -> Floats:
-        """Return the medians of `columns` over the tasks of a machine, each beside so many others."""
+        """Return the medians of `columns` over the tasks of a machine, with `beside` co-runners each."""
         key = machine, beside, columns
         if key not in self._usual:
             tasks = sorted(self.on[machine])
@@ -100,10 +100,10 @@ class KnownTasks(Tables):
     def rows(self, placed: Placed, columns: tuple[str, ...]) -> pd.DataFrame:
         """Return the vectors of co-runs as models take them: ``task, corunners, machine`` and `columns`.
 
-        What the known tasks cannot say (an event that they lack) is NaN.
+        A feature of an event that was not counted is NaN.
         """
         made = vectors(self.solo, placed)
-        # beside one other, the largest rate is the only one
+        # with a single co-runner, its rate is the largest
         single = {name: f"{OTHERS}{name.removeprefix(MOST)}" for name in columns if name.startswith(MOST)}
         largest = {name: made[other] for name, other in single.items() if name not in made and other in made}
         known = pd.concat([made, pd.DataFrame(largest, index=made.index)], axis="columns")
@@ -117,19 +117,19 @@ _CHANGES = {"mean": ArraySpec("f", ("events",)), "covariance": ArraySpec("f", ("
 
 @dataclass(frozen=True)
 class ImpactCard(StoredCard):
-    """The card of a model of impact.
+    """The card of an impact model.
 
     Attributes
     ----------
     features : tuple of str
-        In the order in which the model takes them.
+        In the order in the input of the model.
     half_widths : dict of str to float
-        Of prediction intervals of log impact: ``pairs`` for known tasks on a known machine, ``tasks`` for
-        unknown tasks, ``machines`` for an unknown machine.
+        Half widths of prediction intervals of log impact: ``pairs`` for known tasks on a known machine,
+        ``tasks`` for unknown tasks, ``machines`` for an unknown machine.
     machines, tasks : tuple of str
         In the training data, whose SHA-256 is `data_digest`.
     confidence : float
-        The share of impacts that intervals are to hold.
+        Nominal coverage of the intervals.
     """
 
     model: str
@@ -143,9 +143,9 @@ class ImpactCard(StoredCard):
     confidence: FiniteFloat
 
     def half_width(self, machine: str, tasks: list[str]) -> float:
-        """Return the half width of the interval: the widest of what is unknown of this co-run.
+        """Return the half width of the interval: the widest for what is unknown in this co-run.
 
-        A design that the training data did not allow (one machine) counts as the widest there is, twice.
+        A design that the training data did not allow has the widest of all; ``machines`` has twice that.
         """
         widest = max(self.half_widths.values())
         known = self.half_widths.get("pairs", widest)
@@ -158,19 +158,19 @@ class ImpactCard(StoredCard):
 
 @dataclass(frozen=True)
 class TrainedImpact(StoredModel[ImpactCard]):
-    """A fitted model of impact and its card."""
+    """A fitted impact model and its card."""
 
     CARD = ImpactCard
 
     def write(self, directory: Path) -> None:
-        """Write ``model.skops`` and ``card.json`` to `directory`, and ``model.npz`` if arrays can answer."""
+        """Write ``model.skops`` and ``card.json``, and ``model.npz`` for a `ContentionRegressor`."""
         stored = store(directory, self.model, self.card)
         if isinstance(self.model, ContentionRegressor):
             impact_arrays.write(directory / impact_arrays.FILE, self.model, stored)
 
     @classmethod
     def read_quick(cls, directory: Path) -> TrainedImpact:
-        """Read arrays where there are any, else the model as `read` does: the quickest for a few co-runs."""
+        """Read ``model.npz`` if it exists, else the model as `read` does; the fastest for a few co-runs."""
         quick = impact_arrays.read(directory / impact_arrays.FILE, directory / MODEL)
         if quick is None:
             return cls.read(directory)
@@ -179,7 +179,7 @@ class TrainedImpact(StoredModel[ImpactCard]):
         return cls(quick, card)
 
     def predict(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """Return ``impact, low, high`` of co-runs; ModelError if one of them is not finite.
+        """Return ``impact, low, high`` of co-runs; raise ModelError if one of them is not finite.
 
         `rows` has ``task, corunners`` (joined by ``+``)``, machine`` and the features of the card.
         """
@@ -209,13 +209,13 @@ class OnlineCard(StoredCard):
     coefficients : tuple of tuple of float, shape (n_events, 4)
         Of stage one, see `training.corun.online.OnlineModel`.
     seconds : float
-        Of samples that it was trained for.
+        Seconds of samples that it was trained for.
     half_widths : dict of str to float
-        By seconds of samples, of prediction intervals of log impact for unseen tasks.
+        By seconds of samples: half widths of prediction intervals of log impact for unseen tasks.
     blind_half_width : float
-        Of intervals around the median impact, without any sample.
+        Half width of intervals around the median impact, without any sample.
     confidence : float
-        The share of impacts that intervals are to hold.
+        Nominal coverage of the intervals.
     """
 
     model: str
@@ -230,7 +230,7 @@ class OnlineCard(StoredCard):
     confidence: FiniteFloat
 
     def __post_init__(self) -> None:
-        """Refuse a card whose parts don't belong together."""
+        """Raise ValueError if the parts of the card are inconsistent."""
         if len(self.coefficients) != len(self.events):
             raise ValueError(f"{len(self.coefficients)} rows of coefficients for {len(self.events)} events")
         for seconds in self.half_widths:
@@ -239,13 +239,13 @@ class OnlineCard(StoredCard):
     def half_width(self, machine: str | None, seconds: float, missing: float) -> float:
         """Return the half width of the interval.
 
-        An unknown machine (not None) doubles it, as no design holds machines out. Of the judged numbers of
-        seconds, the longest not above `seconds` counts; `missing`, the share of events not counted, moves it
-        towards `blind_half_width`.
+        It is that of the longest evaluated time not above `seconds`; `missing`, the share of events not
+        counted, moves it towards `blind_half_width`. An unknown machine (not None) doubles it, as no design
+        holds machines out.
         """
         judged = {float(name): width for name, width in self.half_widths.items()}
         shorter = max((one for one in judged if one <= seconds + 1e-9), default=min(judged))
-        # fewer seconds never make an answer surer
+        # fewer seconds never make an interval narrower
         width = max(width for one, width in judged.items() if shorter <= one <= max(self.seconds, shorter))
         width += missing * max(self.blind_half_width - width, 0.0)
         return width if machine is None or machine in self.machines else 2 * width
@@ -266,7 +266,7 @@ class TrainedOnline:
 
     @classmethod
     def read(cls, directory: Path) -> TrainedOnline:
-        """Read what `write` wrote; errors as of `training.registry.stored.StoredModel.read`."""
+        """Read the files of `write`; errors as of `training.registry.stored.StoredModel.read`."""
         card, second = OnlineCard.read(directory), loaded(directory)
         path = beside_model(directory, CHANGES)
         found = arrays.read(path, _CHANGES)

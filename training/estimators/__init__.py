@@ -1,1 +1,1 @@
-"""Estimators that more than one family uses."""
+"""Estimators that several model families use."""

@@ -1,4 +1,4 @@
-"""What answers: arrays of features in, the probability of ``fail`` and its reasons out."""
+"""Interface of fitted models: from feature arrays to the probability of ``fail`` and its explanation."""
 
 from __future__ import annotations
 
@@ -15,52 +15,34 @@ from data.errors import ModelError
 from data.tables.arrays import ArraySpec
 
 Floats = NDArray[np.float64]
-#: What a calibration was learned as.
+#: How a calibration was learned.
 CalibrationKind = Literal["none", "sigmoid", "beta", "isotonic"]
 Unit = Literal["log-odds", "probability"]
-#: By how much the log-odds of a sure fail rise with every unit of its step.
+#: Rise of the log-odds of ``fail`` per standard error of a step that is beyond doubt.
 STEEPNESS = 3.0
 
 
-#: What helps where a model answers with no number.
+#: Advice for errors of a model.
 _REMEDY = "the model's files are damaged, train or promote another one"
 
 
 @contextmanager
 def model_answering(model: str) -> Iterator[None]:
-    """Run what a model computes: its failure becomes a ModelError, its overflow shows in the answer.
-
-    Parameters
-    ----------
-    model : str
-        Its name in the catalogue.
-    """
+    """Convert errors of the model called `model` to ModelError; overflow gives infinite results."""
     try:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             yield
     except ModelError:
         raise
     except (ValueError, ArithmeticError, LookupError) as exc:
-        # estimators refuse what overflowed on the way to them, or look it up where nothing is
+        # estimators reject overflowed input, or use it as an index out of range
         raise ModelError(f"the model ({model}) cannot answer ({exc}); {_REMEDY}") from exc
 
 
 def require_finite(model: str, answer: str, *numbers: ArrayLike) -> None:
-    """Refuse to answer with numbers that are not finite.
+    """Raise ModelError if one of the model's `numbers` is NaN or infinite.
 
-    Parameters
-    ----------
-    model : str
-        Its name in the catalogue.
-    answer : str
-        What the numbers are, such as "probability".
-    numbers : array_like
-        All that the model says.
-
-    Raises
-    ------
-    ModelError
-        If one of them is NaN or infinite.
+    `model` is its name in the catalogue; `answer` names the numbers in the message, such as "probability".
     """
     for given in numbers:
         known = np.asarray(given, np.float64)
@@ -71,14 +53,16 @@ def require_finite(model: str, answer: str, *numbers: ArrayLike) -> None:
 
 
 def raised(probability: Floats, evidence: Floats, sure: float) -> Floats:
-    """Leave only the doubt that the step leaves, too.
+    """Return `probability`, raised towards 1 where the step is too large to doubt a ``fail``.
 
     Parameters
     ----------
     probability : ndarray of shape (n_rows,)
-        Of ``fail``, as a classifier learned it.
+        Probability of ``fail`` by a classifier.
     evidence : ndarray of shape (n_rows,)
-        The signed root of the step in its own error; negative is worse.
+        Signed square root of the step in standard errors; negative is worse.
+    sure : float
+        The step, in standard errors, beyond which the probability is raised.
     """
     beyond = STEEPNESS * (-evidence * np.abs(evidence) - sure)
     return np.asarray(1 - (1 - probability) * np.exp(-np.logaddexp(0.0, beyond)))
@@ -92,16 +76,16 @@ class Answering(Protocol):
         """The unit of its contributions."""
 
     def answers(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
-        """Give the probability of ``fail``, and say what each feature contributes; positive = towards fail.
+        """Return the probability of ``fail``, and the contribution of each feature (positive: towards fail).
 
-        What is answered of a row does not depend on the others.
+        The result of a row does not depend on the other rows.
 
         Parameters
         ----------
         columns : ndarray of shape (n_rows, n_features)
-            NaN where a feature cannot be known.
+            NaN where a feature is unknown.
         reference : ndarray of shape (n_features,)
-            An ordinary comparison.
+            Features of an ordinary comparison.
 
         Returns
         -------
@@ -110,17 +94,17 @@ class Answering(Protocol):
         """
 
     def probability(self, columns: Floats) -> Floats:
-        """Give the first of `answers` alone, which takes less time."""
+        """Return only the probability of `answers`, which takes less time."""
 
     def assured(self, told: Floats, columns: Floats) -> Floats:
-        """Raise what is told of rows, calibrated, where the evidence leaves no doubt; see `raised`."""
+        """Raise calibrated probabilities `told` where the evidence leaves no doubt; see `raised`."""
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """A pipeline of scikit-learn that answers itself, whatever its classifier.
+    """A scikit-learn pipeline that predicts by itself, with any classifier.
 
-    Contributions: how much the probability falls when that one feature is replaced by its reference.
+    Contribution: how much the probability falls when that one feature is replaced by its reference.
     """
 
     pipeline: Any
@@ -128,7 +112,7 @@ class Fitted:
     unit: ClassVar[Unit] = "probability"
 
     def answers(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
-        """Answer; see `Answering`."""
+        """Return probabilities and contributions; see `Answering`."""
         full = self.probability(columns)
         contributions = np.empty_like(columns)
         for feature in range(columns.shape[1]):
@@ -138,21 +122,21 @@ class Fitted:
         return full, contributions
 
     def probability(self, columns: Floats) -> Floats:
-        """Give the probability alone."""
+        """Return only the probability."""
         return np.asarray(self.pipeline.predict_proba(columns)[:, 1], np.float64)
 
     def assured(self, told: Floats, columns: Floats) -> Floats:
-        """Leave it as it is: the pipeline raised it."""
+        """Return `told` unchanged, because the pipeline has already raised it."""
         del columns
         return told
 
 
 @dataclass(frozen=True)
 class Guide:
-    """What an estimator must know of its columns."""
+    """The constraints that an estimator must keep in its columns."""
 
-    directions: tuple[int, ...]  # -1: the larger the less probable is ``fail``; 1: the more; 0: no promise
-    #: The column that holds the signed root of the step in its own error; negative is worse.
+    directions: tuple[int, ...]  # -1: a larger value makes ``fail`` less probable; 1: more; 0: unconstrained
+    #: The column with the signed square root of the step in standard errors; negative is worse.
     evidence: int | None = None
 
 
@@ -162,13 +146,13 @@ SPECS = {
     "evidence": ArraySpec("i", ()),
     "sure": ArraySpec("f", ()),
 }
-#: Steps of a pipeline that prepare, as `training.estimators.catalogue` builds them.
+#: Class names of preparation steps, as `training.estimators.catalogue` builds them.
 _PLAIN, _GUIDED = ["SimpleImputer", "StandardScaler"], ["Gaps", "Scaled"]
 
 
 @dataclass(frozen=True)
 class Preparation:
-    """Gaps are filled, then all is standardised; the answer is raised where the evidence leaves no doubt."""
+    """Fill gaps and standardise features; raise the probability where the evidence leaves no doubt."""
 
     #: fill, slope: shape (n_features,): As of `training.estimators.preparation.Gaps`.
     fill: Floats
@@ -176,13 +160,13 @@ class Preparation:
     #: mean, scale: shape (n_features,)
     mean: Floats
     scale: Floats
-    evidence: NDArray[np.intp]  # shape (): The column of the evidence, -1 where there is none
+    evidence: NDArray[np.intp]  # shape (): The column of the evidence, or -1
     sure: Floats  # shape (): see `raised`
 
     unit: ClassVar[Unit] = "probability"
 
     def __post_init__(self) -> None:
-        """Refuse to divide by nothing, and to look at a column that isn't there."""
+        """Raise ValueError if a scale is not above 0 or the evidence column does not exist."""
         if (self.scale <= 0).any():
             raise ValueError("scale holds what is not above 0")
         if not -1 <= self.evidence < len(self.fill):
@@ -190,7 +174,7 @@ class Preparation:
 
     @classmethod
     def of(cls, pipeline: Any) -> tuple[Preparation, Any] | None:
-        """Divide a fitted pipeline into its preparation and its classifier; None if it does anything else."""
+        """Split a fitted pipeline into its preparation and its classifier; None if it has other steps."""
         *before, classifier = [step for _, step in pipeline.steps if not hasattr(step, "fit_resample")]
         filled = _filling(before)
         if filled is None:
@@ -201,19 +185,19 @@ class Preparation:
         return cls(*filled, *scaled, np.array(column), np.array(sure or 0.0)), inner
 
     def prepared(self, columns: Floats) -> Floats:
-        """Return what the classifier takes, shape (n_rows, n_features)."""
+        """Return the input of the classifier, shape (n_rows, n_features)."""
         return np.asarray(
             (filled(columns, self.fill, self.slope, int(self.evidence)) - self.mean) / self.scale
         )
 
     def risen(self, probability: Floats, prepared: Floats) -> Floats:
-        """Raise a classifier's answer where the evidence leaves no doubt."""
+        """Raise a classifier's probability where the evidence leaves no doubt."""
         if self.evidence < 0:
             return probability
         return raised(probability, prepared[:, self.evidence], float(self.sure))
 
     def assured(self, told: Floats, columns: Floats) -> Floats:
-        """Raise what is told of rows, calibrated, where the evidence leaves no doubt."""
+        """Raise calibrated probabilities `told` where the evidence leaves no doubt."""
         return told if self.evidence < 0 else self.risen(told, self.prepared(columns))
 
     def probability(self, columns: Floats) -> Floats:
@@ -222,13 +206,13 @@ class Preparation:
         return self.risen(self.plain(prepared), prepared)
 
     def plain(self, prepared: Floats) -> Floats:
-        """Return the classifier's own probability of ``fail`` of prepared rows, shape (n_rows,)."""
+        """Return the classifier's own probability of ``fail`` for prepared rows, shape (n_rows,)."""
         raise NotImplementedError
 
     def told(self, probability: Floats, contributions: Floats, prepared: Floats) -> tuple[Floats, Floats]:
         """Raise a classifier's probability where the evidence leaves no doubt.
 
-        What that adds, in the unit of the contributions, is a contribution of the evidence.
+        The increase, in the unit of the contributions, is added to the contribution of the evidence.
         """
         risen = self.risen(probability, prepared)
         if self.evidence >= 0:
@@ -239,7 +223,7 @@ class Preparation:
 
 
 def filled(x: Floats, fill: Floats, slope: Floats, evidence: int) -> Floats:
-    """Fill gaps with ``fill + slope * evidence``; `evidence` is -1 where no column says it."""
+    """Fill gaps with ``fill + slope * evidence``; `evidence` is the index of a column, or -1."""
     gaps = np.isnan(x)
     if not gaps.any():
         return x
@@ -255,7 +239,7 @@ def _odds(probability: Floats) -> Floats:
 
 
 def _filling(steps: Sequence[Any]) -> tuple[Floats, Floats] | None:
-    """Return fill and slope of fitted steps; None if they do anything else."""
+    """Return fill and slope of fitted preparation steps; None for any other steps."""
     kinds = [type(step).__name__ for step in steps]
     if kinds == _GUIDED:
         return steps[0].fill_, steps[0].slope_
@@ -266,24 +250,24 @@ def _filling(steps: Sequence[Any]) -> tuple[Floats, Floats] | None:
 
 @dataclass(frozen=True)
 class CalibrationMap:
-    """A strictly increasing map of probabilities that leaves 0 and 1 where they are; rankings stay."""
+    """A strictly increasing map of probabilities that keeps 0, 1 and all rankings."""
 
-    kind: CalibrationKind  # what it was learned as
-    #: raw, told: its knots: what the model says, and what is told; straight between them.
+    kind: CalibrationKind  # how it was learned
+    #: raw, told: its knots, model probabilities and calibrated ones; linear between them.
     raw: tuple[FiniteFloat, ...]
     told: tuple[FiniteFloat, ...]
 
     def __post_init__(self) -> None:
-        """Refuse what is no such map."""
+        """Raise ValueError unless the knots increase strictly from 0 to 1."""
         if len(self.raw) != len(self.told) or not {*self.raw[:1], *self.told[:1]} == {0.0}:
             raise ValueError("calibration: expected as many knots on both sides, from 0 on")
         if self.raw[-1] != 1 or self.told[-1] != 1 or np.diff([self.raw, self.told]).min() <= 0:
             raise ValueError("calibration: expected knots that increase up to 1")
 
     def of(self, probability: Floats) -> Floats:
-        """Return what is told for raw probabilities, of any shape."""
+        """Return the calibrated values of raw probabilities, of any shape."""
         return np.asarray(np.interp(probability, self.raw, self.told), np.float64)
 
     def at(self, probability: float) -> float:
-        """Return what is told for one."""
+        """Return the calibrated value of one raw probability."""
         return float(np.interp(probability, self.raw, self.told))

@@ -1,4 +1,4 @@
-"""Boosted trees without their pipeline: arrays prepare what XGBoost answers."""
+"""XGBoost's trees without their pipeline: plain arrays prepare the features."""
 
 from __future__ import annotations
 
@@ -17,50 +17,54 @@ from training.estimators.answering import Floats, Preparation, Unit
 
 Single = NDArray[np.float32]
 Whole = NDArray[np.intp]
-#: A part has so many nodes at most: what they say is one byte.
+#: Largest number of nodes in a part: their decisions fit in one byte.
 _NODES = 8
-#: A part is what lies so many levels above the deepest leaves, and the nodes that lead there.
+#: A part is a subtree this many levels above the deepest leaves, with the nodes on the way to it.
 _LEVELS = 3
-#: Rows that are looked up at once, so that what is looked up stays in the cache.
+#: Number of rows looked up at a time, so that the tables stay in the cache.
 _ROWS = 4096
-#: Of fewer rows all parts are looked up at once.
+#: Up to this number of rows, all parts are looked up at once.
 _FEW = 256
 
 
-#: Feature, threshold, and whether it sends a gap left.
+#: Feature, threshold, and whether a missing value goes left.
 _Node = tuple[int, float, bool]
-#: One that sends nobody left.
+#: A padding node: every value goes right.
 _NOBODY: _Node = (0, -np.inf, False)
 
 
 class _Leaf(NamedTuple):
-    """A leaf: its value, and of every feature on its path which of a part's nodes ask for it."""
+    """A leaf: its value, and for every feature on its path the nodes of the part that test it."""
 
     part: int
     value: float
-    #: By feature: the nodes (their place in the part, and whether they send left), and the share of training
+    #: By feature: the nodes (index in the part, and whether the path goes left), and the share of training
     #: rows that they let pass.
     asks: dict[int, tuple[list[tuple[int, bool]], float]]
 
 
 @dataclass(frozen=True)
 class Attributions:
-    """What trees attribute to the features of a row, by what their nodes say."""
+    """Shapley attributions of boosted trees, tabulated by the decisions of their nodes."""
 
-    #: features, thresholds, gaps: shape (n_parts, 8): A node's feature and threshold, below which it sends
-    #: left, and whether it does with a gap.
+    #: features, thresholds, gaps: shape (n_parts, 8): A node's feature, the threshold below which values go
+    #: left, and whether a missing value does.
     features: Whole
     thresholds: Single
     gaps: NDArray[np.bool_]
-    #: parts, owners: shape (n_entries,): The part that an entry belongs to, ascending, and its feature.
+    #: parts, owners: shape (n_entries,): The part of an entry, ascending, and its feature.
     parts: Whole
     owners: Whole
-    #: Shape (n_entries, 256): What is attributed, by what the nodes of the part say: node ``i`` is bit ``i``.
+    #: Shape (n_entries, 256): The attribution by the decisions of the part: bit ``i`` is set if node ``i``
+    #: goes left.
     table: Floats
 
     @classmethod
     def of(cls, booster: Any) -> Self | None:
-        """Look at all answers of XGBoost's trees; None if there are too many, or other things than trees."""
+        """Tabulate the attributions of XGBoost's trees.
+
+        None for other boosters, and if a part is too large.
+        """
         model = json.loads(booster.save_raw("json"))["learner"]["gradient_booster"]
         if model["name"] != "gbtree":
             return None
@@ -80,7 +84,7 @@ class Attributions:
         return cls(features, thresholds, gaps, *_table(leaves))
 
     def contributions(self, rows: Single) -> Floats:
-        """Return what is attributed to every feature, in log-odds, shape (n_rows, n_features)."""
+        """Return the attribution of every feature, in log-odds, shape (n_rows, n_features)."""
         found = np.empty(rows.shape)
         for start in range(0, len(rows), _ROWS):
             part = rows[start : start + _ROWS]
@@ -96,7 +100,7 @@ class Attributions:
         return np.asarray(np.bincount(cells.ravel(), told.ravel(), rows.size).reshape(rows.shape), np.float64)
 
     def _of_many(self, rows: Single) -> Floats:
-        """Return the same, to the last digit: what is added is added in the same order."""
+        """Return the result of `_of_few` to the last digit: values are added in the same order."""
         columns, found = np.ascontiguousarray(rows.T), np.zeros(rows.shape[::-1])
         gaps = np.isnan(columns)
         entries = np.searchsorted(self.parts, np.arange(len(self.features) + 1))
@@ -114,7 +118,7 @@ class Attributions:
 
 
 def _parts(tree: dict[str, Any]) -> Iterator[tuple[list[_Node], list[_Leaf]]]:
-    """Divide a tree: yield the nodes of every part, and its leaves."""
+    """Yield the nodes and the leaves of every part of a tree."""
     depth = _depth(tree, 0)
 
     def grown(node: int, above: list[tuple[int, bool]]) -> Iterator[tuple[list[int], list[Any]]]:
@@ -158,7 +162,7 @@ def _leaf(tree: dict[str, Any], leaf: int, above: list[tuple[int, bool]], place:
 
 
 def _table(leaves: list[_Leaf]) -> tuple[Whole, Whole, Floats]:
-    """Return the entries of all leaves: their parts, their features, and what is attributed."""
+    """Return the entries of all leaves: their parts, their features, and the attributions."""
     players = max((len(leaf.asks) for leaf in leaves), default=0)
     said = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").T.astype(bool)
     passes = np.ones((players, len(leaves), 256))
@@ -178,10 +182,7 @@ def _table(leaves: list[_Leaf]) -> tuple[Whole, Whole, Floats]:
 
 
 def _shapley(passes: Floats, shares: Floats, player: int) -> Floats:
-    """Return the Shapley value of one player: a product of what is known of some, and of shares of others.
-
-    Who asks for nothing passes always, which changes nothing for the others.
-    """
+    """Return the Shapley value of a player; players outside a coalition count with their share."""
     others = [one for one in range(len(passes)) if one != player]
     total = np.zeros(passes.shape[1:])
     for size in range(len(others) + 1):
@@ -193,21 +194,21 @@ def _shapley(passes: Floats, shares: Floats, player: int) -> Floats:
 
 @dataclass(frozen=True)
 class Boosted(Preparation):
-    """XGBoost's own trees."""
+    """An XGBoost model."""
 
     booster: Any
 
     unit: ClassVar[Unit] = "log-odds"
 
     def answers(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
-        """Answer; contributions are exact, as XGBoost's own; see `Answering`."""
+        """Return probabilities and exact contributions, equal to XGBoost's; see `Answering`."""
         del reference
         prepared = self.prepared(columns)
         return self.told(self.plain(prepared), self._contributions(prepared), prepared)
 
     def plain(self, prepared: Floats) -> Floats:
         """Return the probability by all trees."""
-        # not by a DMatrix, which takes longer to begin with
+        # a DMatrix takes longer to build
         return np.asarray(self.booster.inplace_predict(prepared), np.float64)
 
     def _contributions(self, prepared: Floats) -> Floats:
@@ -221,7 +222,7 @@ class Boosted(Preparation):
 
 
 def boosted(pipeline: Any) -> Boosted | None:
-    """Take from a fitted pipeline what it answers with; None if that is not XGBoost's."""
+    """Compile a fitted pipeline; None if its classifier is not XGBoost's."""
     found = Preparation.of(pipeline)
     if found is None or not hasattr(found[1], "get_booster"):
         return None

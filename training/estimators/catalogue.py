@@ -1,4 +1,4 @@
-"""The catalogue: the six classifiers of seed 000, section 6.7, and XGBoost."""
+"""The catalogue of classifiers: the six of seed 000, section 6.7, and XGBoost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Where:
-    """A parameter that is asked only where an earlier one has one of these values."""
+    """A condition: the parameter is used only if an earlier one has one of these values."""
 
     name: str
     values: tuple[Any, ...]
@@ -26,7 +26,7 @@ class Where:
 
 @dataclass(frozen=True)
 class Real:
-    """A number from `low` to `high`; on a logarithmic scale if `log`."""
+    """A real number from `low` to `high`; on a logarithmic scale if `log`."""
 
     low: float
     high: float
@@ -34,7 +34,7 @@ class Real:
     where: Where | None = None
 
     def suggest(self, trial: Trial, name: str) -> Any:
-        """Let `trial` choose."""
+        """Return a value that `trial` suggests."""
         return trial.suggest_float(name, self.low, self.high, log=self.log)
 
 
@@ -48,7 +48,7 @@ class Whole:
     where: Where | None = None
 
     def suggest(self, trial: Trial, name: str) -> Any:
-        """Let `trial` choose."""
+        """Return a value that `trial` suggests."""
         return trial.suggest_int(name, self.low, self.high, log=self.log)
 
 
@@ -60,16 +60,16 @@ class OneOf:
     where: Where | None = None
 
     def suggest(self, trial: Trial, name: str) -> Any:
-        """Let `trial` choose."""
+        """Return a value that `trial` suggests."""
         return trial.suggest_categorical(name, list(self.values))
 
 
-#: What each parameter may be; what is none of the three stands for itself.
+#: The range of each parameter; any other value is a constant.
 Space = Mapping[str, Real | Whole | OneOf | Any]
 
 
 def suggested(space: Space, trial: Trial) -> dict[str, Any]:
-    """Return the parameters of `space` that `trial` is to try."""
+    """Return parameters in `space` that `trial` suggests."""
     params: dict[str, Any] = {}
     for name, one in space.items():
         if not isinstance(one, Real | Whole | OneOf):
@@ -85,28 +85,29 @@ Params = Mapping[str, Any]
 #: The weight of a comparison that passed (0) and of one that failed (1) in the fit.
 ClassWeights = dict[int, float]
 Directions = tuple[int, ...]
-#: ``build(params, seed, weights)``, and the directions of the columns where the model is to keep them.
+#: See `Model.build`.
 Build = Callable[..., Any]
 
 
 @dataclass(frozen=True)
 class Model:
-    """One kind of model, and where its search looks."""
+    """A kind of model, and its search space."""
 
     #: name, title: for files, and for people.
     name: str
     title: str
-    #: Every search tries it first; that of comparisons is the configuration of seed 000, section 6.7.
+    #: The parameters that every search tries first; for comparisons, the configuration of seed 000, section
+    #: 6.7.
     start: dict[str, Any]
-    #: ``build(params, seed, weights, directions=None)`` gives an unfitted model; with directions, one that
-    #: keeps them: a column's is -1 where a larger value never makes ``fail`` more probable.
+    #: ``build(params, seed, weights, directions=None)`` returns an unfitted model; with directions, a
+    #: monotone one: where a column's is -1, a larger value never makes ``fail`` more probable.
     build: Build
-    space: Space  # what the model's own parameters may be
-    #: Whether it takes class weights. Nearest neighbours don't: what a missed regression costs acts there
-    #: through the threshold alone.
+    space: Space  # search space of the hyperparameters
+    #: Whether it takes class weights. Nearest neighbours don't: there, the cost of a missed regression
+    #: affects the threshold only.
     weighted: bool = True
-    #: Parameters that differ while searching, to save time; a forest ranks its settings alike with fewer
-    #: trees.
+    #: Parameters that are replaced while searching, to save time; a forest with fewer trees ranks its
+    #: settings alike.
     in_search: dict[str, Any] = field(default_factory=dict)
 
 
@@ -117,7 +118,7 @@ def neighbours(
     directions: Directions | None = None,
     **more: Any,
 ) -> Any:
-    """Build nearest neighbours; one-sided ones where there are directions to keep."""
+    """Build nearest neighbours; one-sided ones if there are directions."""
     from sklearn.neighbors import KNeighborsClassifier
 
     del balance
@@ -125,7 +126,7 @@ def neighbours(
         from training.estimators.one_sided_neighbours import OneSidedNeighbours
 
         return OneSidedNeighbours(params["k"], params["p"], directions=directions, seed=seed, **more)
-    # no tree of neighbours: it would have to be stored, in types that only its own code can check
+    # a neighbour tree would be stored with the model, in types that only its own code can check
     return KNeighborsClassifier(n_neighbors=params["k"], p=params["p"], algorithm="brute", **more)
 
 
@@ -136,7 +137,7 @@ def logistic(
     directions: Directions | None = None,
     **more: Any,
 ) -> Any:
-    """Build a logistic regression."""
+    """Build a logistic regression; one with constrained signs if there are directions."""
     from sklearn.linear_model import LogisticRegression
 
     if directions is not None:
@@ -176,7 +177,7 @@ def support_vectors(params: Params, seed: int, balance: ClassWeights | None, **m
 def random_forest(
     params: Params, seed: int, balance: ClassWeights | None, directions: Directions | None = None
 ) -> Any:
-    """Build a random forest; each tree from a share of ``samples``, if that is given."""
+    """Build a random forest; ``samples``, if given, is the share of rows per tree."""
     from sklearn.ensemble import RandomForestClassifier
 
     samples = params.get("samples")
@@ -198,7 +199,7 @@ def extra_trees(
 
 
 def forest(params: Params, seed: int) -> dict[str, Any]:
-    """Return what scikit-learn's forests have in common."""
+    """Return the parameters that scikit-learn's forests share."""
     return {
         "n_estimators": params["trees"],
         "min_samples_leaf": params["leaf"],
@@ -224,7 +225,7 @@ def xgboost(
 
 
 def boosted(params: Params, seed: int) -> dict[str, Any]:
-    """Return what all uses of XGBoost have in common."""
+    """Return the parameters that all uses of XGBoost share."""
     return {
         "n_estimators": params["trees"],
         "max_depth": params["depth"],
@@ -282,9 +283,10 @@ CATALOGUE: dict[str, Model] = {
     )
 }  # fmt: skip
 
-#: Those first whose verdicts depend least on the sample that they learned from: means over trees grown at
-#: random (P. Geurts, D. Ernst, L. Wehenkel, Extremely randomized trees, Machine Learning 63, 2006, section 4:
-#: the lowest variance), then over trees grown greedily, few coefficients, and what follows single rows.
+#: The models, ordered by how little their verdicts depend on the training sample: means over randomly grown
+#: trees (P. Geurts, D. Ernst, L. Wehenkel, Extremely randomized trees, Machine Learning 63, 2006, section 4:
+#: the lowest variance), means over greedily grown trees, few coefficients, and methods that follow single
+#: rows.
 STEADIEST = (
     "extra-trees",
     "random-forest",
@@ -296,7 +298,7 @@ STEADIEST = (
 )
 
 
-#: How many neighbours SMOTE interpolates between.
+#: Number of neighbours that SMOTE interpolates between.
 SMOTE_NEIGHBOURS = 5
 _SAMPLERS = ("under", "over", "smote")
 _RESAMPLING = {
@@ -310,12 +312,12 @@ _WEIGHTING = {
 
 
 class InfeasibleError(ValueError):
-    """A sampler that cannot do what it was asked to with these labels."""
+    """The labels do not allow the requested resampling or number of neighbours."""
 
 
 @dataclass(frozen=True)
 class ClassCounts:
-    """How many comparisons passed and failed."""
+    """The numbers of comparisons that passed and that failed."""
 
     passed: int
     failed: int
@@ -327,7 +329,7 @@ class ClassCounts:
         return cls(len(y) - failed, failed)
 
     def resampled(self, sampler: str, rate: float) -> ClassCounts:
-        """Return the counts after resampling to `rate`."""
+        """Return the counts after resampling to `rate`; raise InfeasibleError if that is impossible."""
         small, large = sorted((self.passed, self.failed))
         if sampler == "smote" and small <= SMOTE_NEIGHBOURS:
             raise InfeasibleError(f"SMOTE needs more than {SMOTE_NEIGHBOURS} of a class; there are {small}")
@@ -343,23 +345,23 @@ class ClassCounts:
 
 
 def space_of(model: Model) -> Space:
-    """Return what the parameters of a pipeline with this classifier may be."""
+    """Return the search space of a pipeline with this classifier."""
     return {**model.space, **_RESAMPLING, **(_WEIGHTING if model.weighted else {})}
 
 
 def strict_pipeline(
     model: Model, params: Params, y: NDArray[np.int64], seed: int, guide: Guide | None = None
 ) -> Any:
-    """Build the unfitted pipeline, for labels `y` of shape (n_rows,).
+    """Build the unfitted pipeline for labels `y`.
 
     Parameters
     ----------
     params : mapping
-        Of `space_of`: ``sampler``, ``rate``, ``weights``, ``cost_ratio`` and the classifier's own.
+        Values in `space_of`: ``sampler``, ``rate``, ``weights``, ``cost_ratio`` and the classifier's own.
     y : ndarray of shape (n_rows,)
         The labels it will be fitted to: 1 is fail.
     guide : Guide or None
-        What the columns promise; None: nothing, and the model is the one of the textbook.
+        Constraints on the columns; None: none, as in textbooks.
 
     Raises
     ------
@@ -394,7 +396,10 @@ def strict_pipeline(
 def pipeline(
     model: Model, params: Params, y: NDArray[np.int64], seed: int, guide: Guide | None = None
 ) -> Any:
-    """Build the unfitted pipeline; what these labels don't allow is left out rather than an error."""
+    """Build the unfitted pipeline as `strict_pipeline` does, adapted where the labels do not allow it.
+
+    It then has no sampler, and no more neighbours than rows.
+    """
     try:
         return strict_pipeline(model, params, y, seed, guide)
     except InfeasibleError:
@@ -403,7 +408,7 @@ def pipeline(
 
 
 def answering(fitted: Any) -> Any:
-    """Return what of a fitted pipeline acts when it answers: all but its sampler."""
+    """Return a fitted pipeline without its sampler, for prediction."""
     from sklearn.pipeline import Pipeline
 
     return Pipeline([(name, step) for name, step in fitted.steps if not hasattr(step, "fit_resample")])
@@ -425,6 +430,6 @@ def _sampler(name: str, counts: ClassCounts, wanted: ClassCounts, seed: int) -> 
         return RandomUnderSampler(sampling_strategy=target, random_state=seed)
     if name == "over":
         return RandomOverSampler(sampling_strategy=target, random_state=seed)
-    # a tree of neighbours would be stored with the model, in types that only its own code can check
+    # a neighbour tree would be stored with the model, in types that only its own code can check
     neighbours = NearestNeighbors(n_neighbors=SMOTE_NEIGHBOURS + 1, algorithm="brute")
     return SMOTE(sampling_strategy=target, k_neighbors=neighbours, random_state=seed)

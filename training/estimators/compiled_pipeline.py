@@ -1,7 +1,7 @@
-"""Fitted pipelines as plain arrays: they answer with NumPy alone, and are read in milliseconds.
+"""Fitted pipelines as plain arrays, which predict with NumPy alone and load in milliseconds.
 
-To import scikit-learn and skops takes longer than to judge. A linear model or a forest needs neither: what
-it learned is a few arrays, which lie beside ``model.skops`` in ``model.npz``.
+Importing scikit-learn and skops takes longer than judging. Linear models, trees and one-sided neighbours need
+neither: they are a few arrays, stored next to ``model.skops`` in ``model.npz``.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from training.estimators.answering import Floats, Preparation, Unit
 
 Single = NDArray[np.float32]
 Whole = NDArray[np.intp]
-#: What a leaf looks at.
+#: Feature index of a leaf.
 LEAF = -1
-#: Rows that walk through the trees at once, so that what they look at stays in the cache.
+#: Number of rows that walk through the trees at a time, so that their data stays in the cache.
 _ROWS = 512
-#: Rows whose distances from all points are computed at once, so that these stay in the cache.
+#: Number of rows whose distances are computed at a time, so that these stay in the cache.
 _NEAR_ROWS = 256
-#: Added to every distance, in standard deviations: none is zero.
+#: Added to every distance, in standard deviations, to keep it above zero.
 _NEAREST = 0.05
 SPECS = {
     "roots": ArraySpec("i", ("trees",)),
@@ -42,7 +42,7 @@ SPECS = {
 
 
 class Tree(NamedTuple):
-    """One tree, whose nodes are numbered by itself; see `Forest`. Children of leaves are anything below 0."""
+    """One tree with its own node numbers; see `Forest`. Children of leaves are negative."""
 
     feature: Whole
     threshold: Floats
@@ -51,7 +51,7 @@ class Tree(NamedTuple):
 
     @classmethod
     def of(cls, tree: Any, value: Floats, first: int = 0) -> Tree:
-        """Take scikit-learn's own arrays; `first` is the column of its first feature."""
+        """Convert scikit-learn's arrays; `first` is the column of the tree's first feature."""
         return cls(
             np.where(tree.children_left == LEAF, LEAF, tree.feature + first),
             tree.threshold,
@@ -78,7 +78,7 @@ def chained(trees: Sequence[Tree]) -> dict[str, Any]:
 
 
 class Level(NamedTuple):
-    """One level down: which rows move in some tree, what their nodes look at, and where they come to."""
+    """One level of a walk: the rows that move in some tree, the features compared, the nodes reached."""
 
     part: slice
     owners: Whole
@@ -88,16 +88,16 @@ class Level(NamedTuple):
 
 @dataclass(frozen=True)
 class Forest:
-    """Trees; every child lies after its parent, as scikit-learn and XGBoost number them."""
+    """Trees; every child comes after its parent, as scikit-learn and XGBoost number them."""
 
     roots: Whole  # shape (n_trees,)
-    feature: Whole  # shape (n_nodes,): Which one a node looks at; -1 in a leaf
+    feature: Whole  # shape (n_nodes,): The feature that a node compares; -1 in a leaf
     threshold: Floats  # shape (n_nodes,)
-    children: Whole  # shape (n_nodes, 2): Where values above the threshold go, and where the others go
-    value: Floats  # shape (n_nodes,): What a leaf answers
+    children: Whole  # shape (n_nodes, 2): The child for values above the threshold, and for the others
+    value: Floats  # shape (n_nodes,): In a leaf, its prediction
 
     def check(self, features: int) -> None:
-        """Check that a walk stays inside the arrays and comes to an end, with so many features to look at.
+        """Check that a walk with `features` columns stays inside the arrays and ends.
 
         Raises
         ------
@@ -116,7 +116,7 @@ class Forest:
         _refuse("children", self.children, before, "does not lie after its parent")
 
     def summed(self, rows: Single) -> Floats:
-        """Return the sum of the leaves that a row comes to, shape (n_rows,)."""
+        """Return the sum of the leaf values that each row reaches, shape (n_rows,)."""
         total = np.full(len(rows), self.of_leaf[self.roots].sum())
         for step in self.steps(rows):
             part = total[step.part]
@@ -125,11 +125,11 @@ class Forest:
 
     @cached_property
     def of_leaf(self) -> Floats:
-        """What a leaf answers; 0 of any other node."""
+        """The value of each leaf; 0 for other nodes."""
         return np.where(self.feature == LEAF, self.value, 0.0)
 
     def steps(self, rows: Single) -> Iterator[Level]:
-        """Walk down with all rows in all trees, a level at a time."""
+        """Yield, level by level, the walk of all rows through all trees."""
         children = self.children.reshape(-1)
         for start in range(0, len(rows), _ROWS):
             part = slice(start, start + _ROWS)
@@ -145,7 +145,7 @@ class Forest:
                 features = self.feature.take(nodes)
 
     def below(self, values: Single, nodes: Whole) -> NDArray[np.bool_]:
-        """Tell which values are not above the threshold of their node."""
+        """Return which values are not above the threshold of their node."""
         return values <= self.threshold.take(nodes)
 
 
@@ -155,9 +155,9 @@ def _refuse(name: str, values: NDArray[Any], wrong: NDArray[np.bool_], why: str)
         raise ValueError(f"{name}{place.tolist()}={values[tuple(place)]} {why}")
 
 
-#: The file beside ``model.skops``.
+#: The file next to ``model.skops``.
 FILE = "model.npz"
-#: Of the file's content; another version is not read.
+#: Version of the file's content; other versions are not read.
 VERSION = 3
 
 
@@ -171,14 +171,14 @@ class Linear(Preparation):
     unit: ClassVar[Unit] = "log-odds"
 
     def answers(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
-        """Answer; contributions are coefficient x deviation from the reference; see `Answering`."""
+        """Return probabilities and contributions: coefficient x deviation from the reference."""
         prepared = self.prepared(columns)
         contributions = (prepared - self.prepared(reference)) * self.coefficients
         return self.told(self.plain(prepared), contributions, prepared)
 
     def plain(self, prepared: Floats) -> Floats:
         """Return the probability by the logistic function."""
-        # not a product of matrices, whose last digit depends on how many rows there are
+        # the last digit of a matrix product would depend on the number of rows
         log_odds = (prepared * self.coefficients).sum(axis=1) + self.intercept
         return np.asarray(np.exp(-np.logaddexp(0.0, -log_odds)))
 
@@ -187,11 +187,11 @@ class Linear(Preparation):
 class Trees(Forest, Preparation):
     """A decision tree, a random forest or extra trees.
 
-    The value of a node is the share of ``fail`` in the training vectors that came to it, by weight.
+    The value of a node is the weighted share of ``fail`` in the training rows that reached it.
     """
 
     def __post_init__(self) -> None:
-        """Refuse trees that lead out of the arrays, or nowhere."""
+        """Raise ValueError if the trees lead out of the arrays or a value is not a share."""
         super().__post_init__()
         self.check(len(self.fill))
         if (self.value < 0).any() or (self.value > 1).any():
@@ -199,15 +199,15 @@ class Trees(Forest, Preparation):
 
     @property
     def base_rate(self) -> float:
-        """The probability before any feature is looked at: the mean of the roots."""
+        """The probability before any feature is used: the mean of the roots."""
         return float(self.value[self.roots].mean())
 
     def answers(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
-        """Return the mean of the leaves that a row comes to, and how it changes on the way; see `Answering`.
+        """Return the mean of the leaves that a row reaches, and the change by each feature; see `Answering`.
 
-        Every split moves the expected probability from that of its node to that of the child; the
-        difference belongs to the split's feature (Saabas, "Interpreting random forests", 2014). A row sums
-        to its probability - `base_rate`.
+        Every split moves the expected probability from that of its node to that of the child; the difference
+        is attributed to the split's feature (Saabas, "Interpreting random forests", 2014). The contributions
+        of a row sum to its probability - `base_rate`.
         """
         del reference
         answer = np.full(len(columns), self.of_leaf[self.roots].sum())
@@ -223,12 +223,12 @@ class Trees(Forest, Preparation):
         return self.told(answer / len(self.roots), moved / len(self.roots), prepared)
 
     def plain(self, prepared: Floats) -> Floats:
-        """Return the mean of the leaves that a row comes to."""
+        """Return the mean of the leaves that each row reaches."""
         return self.summed(prepared.astype(np.float32)) / len(self.roots)
 
     @cached_property
     def _rise(self) -> Floats:
-        """By how much the value of every node is above that of its parent."""
+        """How much the value of every node exceeds that of its parent."""
         rise, inner = np.zeros(len(self.value)), (self.feature != LEAF).nonzero()[0]
         children = self.children[inner]
         rise[children] = self.value[children] - self.value[inner, None]
@@ -237,7 +237,7 @@ class Trees(Forest, Preparation):
 
 @dataclass(frozen=True)
 class NearVotes:
-    """The points that vote; see `training.estimators.one_sided_neighbours.OneSidedNeighbours`."""
+    """The stored points of `training.estimators.one_sided_neighbours.OneSidedNeighbours`."""
 
     axes: Floats
     points: Floats
@@ -247,7 +247,7 @@ class NearVotes:
     weighted: bool
 
     def share(self, x: Floats) -> Floats:
-        """Return the share of ``fail`` in the density of both, shape (n_rows,)."""
+        """Return the share of ``fail`` in the densities of both classes, shape (n_rows,)."""
         from scipy.special import expit
 
         own = (x @ self.axes).astype(np.float32)
@@ -257,14 +257,14 @@ class NearVotes:
         found = np.empty(len(own))
         for start in range(0, len(own), _NEAR_ROWS):
             part = own[start : start + _NEAR_ROWS]
-            # a pass is far where the row is worse than it, a fail where the row is better
+            # a pass is far where the row is worse, a fail where the row is better
             found[start : start + _NEAR_ROWS] = self._odds(
                 self._far(passes, part, 1), self._far(fails, part, -1)
             )
         return np.asarray(expit(found))
 
     def _far(self, points: Single, rows: Single, sign: int) -> Single:
-        """Return how far each row is from each point, shape (n_rows, n_points)."""
+        """Return the one-sided distance of each row from each point, shape (n_rows, n_points)."""
         total = np.zeros((len(rows), points.shape[1]), np.float32)
         for axis, places in enumerate(points):
             apart = sign * (places - rows[:, axis, None])
@@ -273,9 +273,9 @@ class NearVotes:
         return np.sqrt(total, out=total) if self.p != 1 else total
 
     def _odds(self, passes: Single, fails: Single) -> Floats:
-        """Compare how dense fails and passes are, as log-odds: by the `k` nearest of each.
+        """Return the log-odds of the density of fails against that of passes, by the `k` nearest of each.
 
-        The density of a class is its inverse distance to the power of the axes that there are (Loftsgaarden,
+        The density of a class is its inverse distance to the power of the number of axes (Loftsgaarden,
         Quesenberry, A nonparametric estimate of a multivariate density function, 1965).
         """
         near = [self._middle(np.partition(one, self._last(one), axis=1)) for one in (passes, fails)]
@@ -285,7 +285,7 @@ class NearVotes:
         return min(self.k, distance.shape[1]) - 1
 
     def _middle(self, distance: Single) -> Single:
-        """Return the mean distance of the nearest; where they are weighed by it, the harmonic one."""
+        """Return the mean distance of the nearest points; the harmonic mean if they are weighted."""
         near = distance[:, : self._last(distance) + 1] + np.float32(_NEAREST)
         return np.asarray(1 / (1 / near).mean(axis=1) if self.weighted else near.mean(axis=1))
 
@@ -303,10 +303,10 @@ class Neighbours(Preparation):
     weighted: NDArray[np.int64]
 
     def answers(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
-        """Answer; contributions divide what the reference does not have; see `Answering`.
+        """Return probabilities and contributions; see `Answering`.
 
-        The difference from the reference's probability belongs to the columns that lie on its side of it, by
-        how far they do.
+        The difference from the reference's probability is divided among the columns that deviate from the
+        reference in the direction of the difference, in proportion to their deviation.
         """
         prepared, ordinary = self.prepared(columns), self.prepared(reference[None])
         share = self._votes.share(np.concatenate([prepared, ordinary]))
@@ -319,7 +319,7 @@ class Neighbours(Preparation):
         return self.told(share[:-1], apart, prepared)
 
     def plain(self, prepared: Floats) -> Floats:
-        """Return the share of ``fail`` among the nearest."""
+        """Return the share of ``fail`` by the nearest points."""
         return self._votes.share(prepared)
 
     @cached_property
@@ -348,26 +348,26 @@ _SPECS = {
         **dict.fromkeys(("k", "p", "weighted"), ArraySpec("i", ())),
     },
 }
-#: What every file of arrays begins with: which model it belongs to.
+#: First arrays of every file: its version, and the digest of the model file.
 OWNER = {"version": ArraySpec("i", ()), "model_digest": ArraySpec("U", ())}
-#: Classes of scikit-learn whose trees are frozen.
+#: Class names of the classifiers that are compiled.
 _LINEAR = {"LogisticRegression", "SignedLogistic"}
 _OF_TREES = {"DecisionTreeClassifier", "RandomForestClassifier", "ExtraTreesClassifier"}
 
 
 def freeze(pipeline: Any) -> Frozen | None:
-    """Take from a fitted pipeline what it answers with.
+    """Compile a fitted pipeline to arrays.
 
     Parameters
     ----------
     pipeline : Pipeline
-        As `training.estimators.catalogue` builds it: imputer, scaler, perhaps a sampler, classifier of two
+        As `training.estimators.catalogue` builds it: imputer, scaler, optional sampler, classifier of two
         classes.
 
     Returns
     -------
     Linear, Trees, Neighbours or None
-        None if it is another pipeline, or its classifier is no linear model and has no trees.
+        None for any other pipeline or classifier.
     """
     found = Preparation.of(pipeline)
     if found is None:
@@ -418,17 +418,17 @@ def write_arrays(path: Path, version: int, model: Path, content: Mapping[str, An
 
 
 def read(path: Path, model: Path) -> Frozen | None:
-    """Read what `write` wrote, without pickle.
+    """Read a file of `write`, without pickle.
 
     Returns
     -------
     Linear, Trees, Neighbours or None
-        None if there is no such file, or it is of another version or does not belong to the file `model`.
+        None if the file does not exist, has another version or does not belong to the file `model`.
 
     Raises
     ------
     InputError
-        If there is no `model`, or the file holds anything else; names the array.
+        If `model` does not exist, or the file has other content; names the array.
     """
     if not path.is_file() or not belongs(path, VERSION, model):
         return None
@@ -442,12 +442,12 @@ def read(path: Path, model: Path) -> Frozen | None:
 
 
 def belongs(path: Path, version: int, model: Path) -> bool:
-    """Tell whether a file of arrays is of this version and belongs to the file `model`.
+    """Return whether a file of arrays has this version and belongs to the file `model`.
 
     Raises
     ------
     InputError
-        If there is no `model`, or the file does not say.
+        If `model` does not exist, or the file has no version or digest.
     """
     owner = arrays.read(path, OWNER)
     return (owner["version"].item(), owner["model_digest"].item()) == (version, digest_of(model))

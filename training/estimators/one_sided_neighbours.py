@@ -1,4 +1,4 @@
-"""Nearest neighbours that never take worse for better: distances count one way."""
+"""Nearest neighbours with one-sided distances, so that a worse row never gets a better verdict."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from training.estimators.preparation import labelled, unlabelled
 
 Floats = NDArray[np.float64]
 
-#: Columns that correlate at least so much tell much the same.
+#: Least correlation of columns that form one axis.
 _ALIKE = 0.8
 
 
 def axes_of(x: Floats, directions: tuple[int, ...]) -> Floats:
-    """Gather columns with a direction that correlate into axes, on each of which less is worse.
+    """Merge correlated columns that have a direction into axes; on every axis, less is worse.
 
-    None of it leads against a direction; what of an axis is on all its columns adds up to one.
-
-    Returns
-    -------
-    ndarray of shape (n_features, n_axes)
+    No weight is against a column's direction; the absolute weights of an axis add up to one.
 
     Parameters
     ----------
     x : ndarray of shape (n_rows, n_features)
-        Standardised. Columns without a direction, and those that are all equal, are on no axis.
+        Standardised. Columns without a direction, and constant columns, are on no axis.
+
+    Returns
+    -------
+    ndarray of shape (n_features, n_axes)
     """
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import squareform
@@ -47,36 +47,36 @@ def axes_of(x: Floats, directions: tuple[int, ...]) -> Floats:
     return axes
 
 
-#: Of each class, so many rows are kept to vote at most.
+#: Largest number of rows of each class that are stored.
 MOST = 500
 
 
 class OneSidedNeighbours(ClassifierMixin, BaseEstimator):
     """Nearest neighbours of two classes, monotone in every column that has a direction.
 
-    How far a failed neighbour is counts only where the row is *better* than it, how far a passed one is only
-    where the row is *worse*. So a row that gets worse comes no farther from any failed neighbour, and no
-    nearer to any passed one: what the `k` nearest of each class say of their densities never falls. They are
-    compared class by class, so that rows that lie beyond all fails are still told apart by the passes.
+    The distance from a failed neighbour counts only where the row is *better*, the distance from a passed one
+    only where the row is *worse*. So a row that gets worse moves no farther from any failed neighbour and no
+    nearer to any passed one, and its probability of ``fail`` never falls. The densities of the classes are
+    compared by the `k` nearest of each class, so that rows beyond all fails are still ranked by the passes.
 
-    Columns with a direction that tell much the same are one axis, their mean; the others don't count.
+    Correlated columns with a direction form one axis, their mean; columns without a direction are ignored.
 
     Parameters
     ----------
     p : int
-        Of the Minkowski distance.
+        Power of the Minkowski distance.
     directions : tuple of int
         By column; see `training.estimators.answering.Guide`.
     weights : {"uniform", "distance"}
-        How the `k` distances are averaged: plainly, or so that the nearest count most.
+        Mean of the `k` distances: arithmetic, or harmonic, so that the nearest count most.
     seed : int
-        Of the draw, where there are more than `MOST` rows of a class.
+        Random seed for the choice of rows where a class has more than `MOST`.
 
     Attributes
     ----------
     classes_ : ndarray of shape (2,)
     axes_ : ndarray of shape (n_features, n_axes)
-        What of each column goes into each axis; on an axis, less is worse.
+        Weight of each column in each axis; on an axis, less is worse.
     points_ : ndarray of shape (n_kept, n_axes)
     fails_ : ndarray of bool, shape (n_kept,)
     """
@@ -91,7 +91,7 @@ class OneSidedNeighbours(ClassifierMixin, BaseEstimator):
         self.seed = seed
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # noqa: N803
-        """Find the axes, and keep the rows."""
+        """Learn the axes, and store the rows."""
         rows = labelled(self, X, y, None)
         self.classes_ = rows.classes
         self.axes_ = axes_of(rows.x, self.directions)
@@ -106,14 +106,14 @@ class OneSidedNeighbours(ClassifierMixin, BaseEstimator):
 
     @property
     def votes(self) -> NearVotes:
-        """What answers."""
+        """The stored points, which predict."""
         return NearVotes(self.axes_, self.points_, self.fails_, self.k, self.p, self.weights == "distance")
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:  # noqa: N803
-        """Return the share of both classes among the nearest, shape (n_rows, 2)."""
+        """Return the probability of both classes, shape (n_rows, 2)."""
         share = self.votes.share(unlabelled(self, X))
         return np.column_stack([1 - share, share])
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
-        """Return the class of most of the nearest."""
+        """Return the more probable class of each row."""
         return np.asarray(self.classes_[np.argmax(self.predict_proba(X), axis=1)])

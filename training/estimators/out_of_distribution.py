@@ -1,10 +1,10 @@
-"""How unlike what a model was trained on a row is: Mahalanobis' distance, its limit by conformal prediction.
+"""Out-of-distribution score: the Mahalanobis distance, with a limit by conformal prediction.
 
-Features are squashed (their tails are long), so that a row's distance is that of all features together: a
-value that is usual by itself may be strange beside the others. What a row lacks has no part in its distance.
-One that lacks together what no training row lacked together is strange by that alone. The limit is the
-quantile of the distances of rows that were held out (inductive conformal anomaly detection, Laxhammar and
-Falkman, 2015): of rows like those in training at most the stated share lie beyond it.
+Features have long tails and are squashed first. The distance is that of all features together: a value that
+is usual by itself may be unusual given the others. Missing values do not contribute. A row with a combination
+of missing features that no training row had is out of distribution by that alone. The limit is a quantile of
+the distances of held-out rows (inductive conformal anomaly detection, Laxhammar and Falkman, 2015): of rows
+like those in training, at most the stated share exceeds it.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from data.tables.arrays import ArraySpec
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-#: A pattern of gaps, and the rows that have it.
+#: A pattern of missing features, and the rows that have it.
 Alike = tuple[Bools, "NDArray[np.intp] | slice"]
-#: The share of ordinary rows that may be called strange.
+#: Share of ordinary rows that may be called out of distribution.
 LEVEL = 0.01
-#: The normal distribution's 5 % and 95 % quantiles lie so many standard deviations apart.
+#: Distance of the normal distribution's 5 % and 95 % quantiles, in standard deviations.
 _WIDTH = 3.29
-#: Up to so many standard deviations the squashing is about linear.
+#: The squashing is about linear up to this number of standard deviations.
 _LINEAR = 3
-#: The least that a direction varies by, as a share of the mean.
+#: Least variance of a direction, as a share of the mean.
 _LEAST = 1e-3
-#: Of a feature that never varied, this share of its size counts as a deviation.
+#: Scale of a feature that never varied, as a share of its size.
 _NEVER = 0.1
 FOLDS = 5
 _FEATURES = ArraySpec("f", ("features",))
@@ -50,15 +50,15 @@ SPECS = {
 
 @dataclass(frozen=True)
 class OutOfDistributionScore:
-    """How many ordinary rows are called strange."""
+    """The share of ordinary rows that are called out of distribution."""
 
-    level: FiniteFloat  # the share that was aimed at, at most
-    held_out: FiniteFloat  # the share among training rows of groups that were held out
+    level: FiniteFloat  # the intended share, at most
+    held_out: FiniteFloat  # the measured share among held-out groups of training rows
 
 
 @dataclass(frozen=True)
 class Familiar:
-    """What rows in training look like."""
+    """The distribution of the training rows."""
 
     #: centre, scale: shape (n_features,): A deviation d = (value - centre) / scale is squashed to 3 asinh(d /
     #: 3), 0 where a value is unknown.
@@ -68,13 +68,13 @@ class Familiar:
     #: Shape (n_features, n_features): The inverse of the covariance of squashed features; 0 for those without
     #: any value.
     precision: Floats
-    #: Shape (n_patterns, n_features): What training rows lacked together; a pattern that another one holds is
-    #: left out.
+    #: Shape (n_patterns, n_features): The features that were missing together in training rows; a pattern
+    #: that another one contains is left out.
     patterns: Bools
-    #: low, high: shape (n_features,): Between them lie 98 of 100 training values.
+    #: low, high: shape (n_features,): The 1 % and 99 % quantiles of the training values.
     low: Floats
     high: Floats
-    limit: Floats  # shape (): Rows farther away are strange
+    limit: Floats  # shape (): Rows farther away are out of distribution
 
     @classmethod
     def of(cls, rows: Floats, groups: NDArray[np.str_], level: float = LEVEL) -> Self:
@@ -112,22 +112,22 @@ class Familiar:
         ----------
         rows : ndarray of shape (..., n_places)
         places : sequence of int, optional
-            Which features they are; all if not given.
+            Indices of the features in `rows`; all if not given.
         """
         with np.errstate(invalid="ignore"):
             deviations = _squashed((rows - self.centre[places]) / self.scale[places]) - self.mean[places]
         return np.where(np.isnan(rows), 0.0, deviations)
 
     def distance(self, rows: Floats) -> Floats:
-        """Return how far what is known of each row lies from those in training, shape (n_rows,).
+        """Return the distance of each row's known features from the training rows, shape (n_rows,).
 
-        It is a deviation: the root of the mean over the known features, so that those who know less are not
-        nearer for that.
+        It is a root mean square over the known features, so that rows with fewer of them are not nearer for
+        that.
         """
         return self._far(rows, _alike(np.isnan(rows)))
 
     def strange(self, rows: Floats) -> Bools:
-        """Return which rows lie beyond the limit, or lack what no training row lacked, shape (n_rows,)."""
+        """Return which rows are beyond the limit, or have an unseen set of gaps, shape (n_rows,)."""
         alike = _alike(np.isnan(rows))
         strange = self._far(rows, alike) > self.limit
         for pattern, own in alike:
@@ -143,14 +143,15 @@ class Familiar:
         return found
 
     def unseen(self, row: Floats) -> list[int]:
-        """Return which features a row lacks that no training row lacked together with the others."""
+        """Return the indices of a row's missing features that exceed the closest training pattern."""
         return np.flatnonzero(self._unseen(np.isnan(row))).tolist()
 
     def strangest(self, row: Floats) -> int:
-        """Return which feature of a row is the strange one, shape (n_features,).
+        """Return the index of the most unusual feature of a row, shape (n_features,).
 
-        The first that is `unseen`, if there is any. Among those with a value outside their usual range, if
-        there are any, the one whose value would bring the row nearest if it were what the others suggest.
+        The first feature of `unseen`, if there is any. Else, of the features outside their usual range (of
+        all, if none is), the one whose replacement by the value that the others predict would reduce the
+        distance most.
         """
         missing = np.isnan(row)
         if (unseen := self._unseen(missing)).any():
@@ -163,12 +164,12 @@ class Familiar:
         return int(np.argmax(gain * outside if (gain * outside).any() else gain))
 
     def _unseen(self, missing: Bools) -> Bools:
-        """Return what is missing beyond the training pattern that holds most of it."""
+        """Return the missing features beyond the training pattern that covers most of them."""
         beyond = missing & ~self.patterns
         return np.asarray(beyond[beyond.sum(axis=1).argmin()])
 
     def _precision_without(self, missing: Bools) -> Floats:
-        """Return the inverse covariance of the others (Schur complement), 0 for what is missing."""
+        """Return the inverse covariance of the known features (Schur complement), 0 for the missing ones."""
         own = missing & self._present
         if not own.any():
             return self.precision
@@ -182,7 +183,7 @@ class Familiar:
 
 
 def _precision(squashed: Floats, known: Bools, mean: Floats) -> Floats:
-    """Return the inverse of the shrunken covariance, taken from the rows that know both of two features."""
+    """Return the inverse of the shrunken covariance; each entry comes from rows with both features."""
     from sklearn.covariance import ledoit_wolf_shrinkage
 
     centred = np.where(known, squashed - mean, 0.0)
@@ -191,20 +192,21 @@ def _precision(squashed: Floats, known: Bools, mean: Floats) -> Floats:
     shrinkage = ledoit_wolf_shrinkage(centred, assume_centered=True)
     size = np.trace(found) / len(found)
     values, vectors = np.linalg.eigh((1 - shrinkage) * found + shrinkage * size * np.eye(len(found)))
-    # pairs that different rows know may contradict each other: no direction varies less than was shrunken to
+    # entries that come from different rows may be inconsistent, so no direction varies less than after
+    # shrinking
     least = max(shrinkage, _LEAST) * size if size > 0 else 1.0
     return np.asarray((vectors / np.maximum(values, least)) @ vectors.T)
 
 
 def _patterns(missing: Bools) -> Bools:
-    """Return the different rows, without those that another one holds."""
+    """Return the distinct rows that no other row contains."""
     different = np.unique(missing, axis=0)
     held = [(different | ~row).all(axis=1).sum() > len(("itself",)) for row in different]
     return np.asarray(different[~np.array(held)])
 
 
 def _alike(missing: Bools) -> Sequence[Alike]:
-    """Return every pattern of gaps, and the rows that have it."""
+    """Return every pattern of missing features, and the rows that have it."""
     if not missing.any():
         return [(np.zeros(missing.shape[1], bool), slice(None))]
     packed = np.packbits(missing, axis=1)
@@ -220,13 +222,13 @@ def _squashed(deviations: Floats) -> Floats:
 
 
 def folds(groups: NDArray[np.str_]) -> list[NDArray[np.bool_]]:
-    """Return which rows are held out in each fold: whole groups, in the order of their names."""
+    """Return flags of the held-out rows of each fold: whole groups, in the order of their names."""
     _, place = np.unique(groups, return_inverse=True)
     return [place % FOLDS == fold for fold in range(FOLDS)]
 
 
 def warned(rows: Floats, groups: NDArray[np.str_], level: float = LEVEL) -> OutOfDistributionScore:
-    """Measure which share of held-out rows is called strange by what the other groups say."""
+    """Measure the share of held-out rows that are called out of distribution, given the other groups."""
     found = [
         Familiar.of(rows[~own], groups[~own], level).strange(rows[own])
         for own in folds(groups)
@@ -236,7 +238,7 @@ def warned(rows: Floats, groups: NDArray[np.str_], level: float = LEVEL) -> OutO
 
 
 def _limit(held_out: Floats, level: float) -> float:
-    """Return the distance that at most a share of `level` of rows like these exceeds; the largest if few."""
+    """Return the distance that at most a share `level` of such rows exceeds; of few rows, the largest."""
     if not len(held_out):
         return np.inf
     place = int(np.ceil((len(held_out) + 1) * (1 - level)))

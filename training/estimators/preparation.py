@@ -1,4 +1,4 @@
-"""What happens to features before a classifier sees them, and to its answer before anybody does."""
+"""Preparation of features for a classifier, and correction of its probabilities."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Labelled:
 def labelled(
     estimator: BaseEstimator, x: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
 ) -> Labelled:
-    """Check what ``fit`` was given, and note the features' names and number on `estimator`."""
+    """Check the arguments of ``fit``, and set the features' names and number on `estimator`."""
     rows, target = validate_data(estimator, x, y, dtype=[np.float64, np.float32], ensure_all_finite=False)
     check_classification_targets(target)
     _refuse_gaps(estimator, rows)
@@ -64,7 +64,7 @@ def _weights(sample_weight: ArrayLike, n_rows: int) -> Floats:
 
 
 def unlabelled(estimator: BaseEstimator, x: ArrayLike) -> Floats:
-    """Check what a fitted `estimator` is asked about."""
+    """Check the rows that a fitted `estimator` is to predict."""
     rows = validate_data(estimator, x, dtype=[np.float64, np.float32], ensure_all_finite=False, reset=False)
     _refuse_gaps(estimator, rows)
     return np.asarray(rows)
@@ -82,22 +82,22 @@ def _refuse_gaps(estimator: BaseEstimator, rows: Floats) -> None:
     raise ValueError(f"{type(estimator).__name__}: row {row}, {named} is {value}; expected a finite number")
 
 
-#: A step is never sure that is smaller than this, in its own error, whatever the passes did: those of another
-#: measurement may scatter otherwise. Of 300,000 normal values one is worse by so many deviations.
+#: Least step, in standard errors, that leaves no doubt, whatever the passes did: those of another measurement
+#: may scatter more. One of 300,000 normal values is worse by this number of deviations.
 LEAST_SURE = 4.5
-#: Of the training rows with a sure step, at least this share failed.
+#: At least this share of the training rows with a step beyond doubt failed.
 _PURE = 0.95
-#: Fewer known values tell no slope.
+#: Least number of known values to estimate a slope.
 _FEWEST = 20
 
 
 class Gaps(TransformerMixin, BaseEstimator):
-    """Fill gaps: with the median, or where a column has a direction with what it usually is at that evidence.
+    """Fill gaps with the median; in a column with a direction, with its usual value given the evidence.
 
     Parameters
     ----------
     evidence : int or None
-        As of `training.estimators.answering.Guide`.
+        Column of the evidence; see `training.estimators.answering.Guide`.
 
     Attributes
     ----------
@@ -137,14 +137,14 @@ class Gaps(TransformerMixin, BaseEstimator):
 
 
 class Scaled(StandardScaler):
-    """Standardise all columns but one, which keeps its own scale."""
+    """Standardise all columns except `kept`, which keeps its scale."""
 
     def __init__(self, kept: int | None = None) -> None:
         super().__init__()
         self.kept = kept
 
     def partial_fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: N803
-        """Learn means and deviations."""
+        """Learn means and standard deviations."""
         super().partial_fit(X, y, sample_weight)
         if self.kept is not None:
             self.mean_[self.kept], self.scale_[self.kept] = 0.0, 1.0
@@ -152,15 +152,15 @@ class Scaled(StandardScaler):
 
 
 class Evident(ClassifierMixin, BaseEstimator):
-    """A classifier that doubts as it has learned to, but not where a step leaves no doubt.
+    """A classifier whose probability of ``fail`` is raised where the step leaves no doubt.
 
-    The probability of what it would pass shrinks to nothing where the step is so large, in its own error,
-    that practically all training rows with such a step failed.
+    The probability of ``pass`` approaches zero where the step, in standard errors, is so large that
+    practically all training rows with such a step failed.
 
     Parameters
     ----------
     column : int
-        Of the evidence, in its own scale; see `training.estimators.answering.Guide`.
+        Of the evidence, which must not be standardised; see `training.estimators.answering.Guide`.
     """
 
     def __init__(self, classifier: Any, column: int) -> None:
@@ -168,7 +168,7 @@ class Evident(ClassifierMixin, BaseEstimator):
         self.column = column
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # noqa: N803
-        """Fit the classifier, and learn from which step on there is no doubt."""
+        """Fit the classifier, and learn the step from which there is no doubt."""
         x, labels = np.asarray(X, np.float64), np.asarray(y)
         self.classifier_ = clone(self.classifier).fit(x, labels)
         self.classes_, self.n_features_in_ = self.classifier_.classes_, x.shape[1]
@@ -188,7 +188,7 @@ class Evident(ClassifierMixin, BaseEstimator):
 
 
 def _sure(steps: Floats, failed: NDArray[np.bool_]) -> float:
-    """Return the least step such that `_PURE` of the rows with no smaller one failed."""
+    """Return the least step such that `_PURE` of the rows with at least this step failed."""
     order = np.argsort(-steps, kind="stable")
     pure = failed[order].cumsum() / np.arange(1, len(order) + 1) >= _PURE
     least = steps[order][pure].min() if pure.any() else steps.max()

@@ -1,4 +1,4 @@
-"""Logistic regression whose coefficients keep the directions of their columns."""
+"""Logistic regression whose coefficients have known signs."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from training.estimators.answering import Floats
 from training.estimators.preparation import labelled, unlabelled
 
 _MOST_STEPS = 500
-#: What L-BFGS-B is told of a coefficient, by its direction.
+#: Bounds of a coefficient for L-BFGS-B, by its direction.
 _BOUNDS = {-1: (None, 0.0), 0: (None, None), 1: (0.0, None)}
 
 
 class SignedLogistic(ClassifierMixin, BaseEstimator):
-    """Scikit-learn's penalised logistic regression of two classes, with signs that are known beforehand.
+    """Penalised logistic regression of two classes as in scikit-learn, with signs known beforehand.
 
     Parameters
     ----------
     C : float
         As of ``sklearn.linear_model.LogisticRegression``: the inverse of the penalty's weight.
     directions : tuple of int
-        By column: -1 or 1 is the sign that its coefficient must not leave, 0 leaves it free.
+        By column: the sign that its coefficient may have, -1 or 1; 0 leaves it free.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class SignedLogistic(ClassifierMixin, BaseEstimator):
         self.class_weight = class_weight
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:  # noqa: N803
-        """Minimise the penalised loss within the signs (L-BFGS-B: Byrd et al. 1995)."""
+        """Minimise the penalised loss under the sign constraints (L-BFGS-B: Byrd et al. 1995)."""
         from scipy.optimize import minimize
 
         rows = labelled(self, X, y, sample_weight)

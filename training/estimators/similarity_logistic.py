@@ -1,4 +1,4 @@
-"""Similarity logistic: two logistic sub-models of the same weights say whether a pair of vectors is alike."""
+"""Similarity logistic: two logistic sub-models with shared weights predict whether a pair is alike."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ Floats = NDArray[np.float64]
 class Pairs:
     """The penalised likelihood of labelled pairs, in standardised features.
 
-    The target of a dissimilar pair stands here with the opposite sign, which turns Y' into its opposite: then
-    in every pair the hidden classes agree, P(label) = s(u) s(v) + s(-u) s(-v) with u and v of the two rows.
+    The target of a dissimilar pair is stored with the opposite sign, which turns Y' into its opposite. Then
+    the hidden classes agree in every pair: P(label) = s(u) s(v) + s(-u) s(-v) with the scores u and v of its
+    rows.
     """
 
-    #: Shape (2 * n_pairs, n_weights): Baselines, then targets; a column of ones for the intercept comes last,
-    #: of either sign.
+    #: Shape (2 * n_pairs, n_weights): Baselines, then targets; the last column is 1 or -1, for the intercept.
     rows: Floats
     dissimilar: NDArray[np.bool_]  # shape (n_pairs,)
-    cost: Floats  # shape (2 * n_pairs,): What a pair weighs, twice
+    cost: Floats  # shape (2 * n_pairs,): The weight of each pair, twice
     ridge: Floats  # shape (n_weights,): The penalty of each weight
     #: mean, scale: shape (n_features,): Of the features.
     mean: Floats
@@ -62,7 +62,7 @@ class Pairs:
         return cls(rows, dissimilar, twice, ridge, mean, scale)
 
     def some(self, most: int) -> Pairs:
-        """Return about `most` pairs, evenly spaced, with the penalty's share of them."""
+        """Return at most `most` evenly spaced pairs, and reduce the penalty to their share of the weight."""
         n = len(self.dissimilar)
         if n <= most:
             return self
@@ -78,7 +78,7 @@ class Pairs:
         )
 
     def unscaled(self, weights: Floats) -> tuple[Floats, float]:
-        """Return the weights of the features as they came, and the intercept, with the sign of `coef_`."""
+        """Return coefficients and intercept in the features' original units, with the sign of `coef_`."""
         width = len(self.mean)
         n = len(self.dissimilar)
         scores = (self.rows @ weights) * self.cost
@@ -101,7 +101,7 @@ class Pairs:
         return np.concatenate([agreed, agreed])
 
     def gradient(self, weights: Floats, scores: Floats, hidden: Floats) -> Floats:
-        """Return the gradient of the expected likelihood, which is the likelihood's if `hidden` is new."""
+        """Return the gradient of the expected likelihood; the likelihood's if `hidden` is current."""
         rest = self.cost * (hidden - logistic(scores))
         return np.asarray(rest @ self.rows - self.ridge * weights)
 
@@ -113,7 +113,7 @@ class Pairs:
     def curvature(self, scores: Floats) -> Floats:
         """Return the negative Hessian of the expected likelihood."""
         share = logistic(scores)
-        # the product of a matrix with itself costs half of that of two
+        # a product of a matrix with its transpose takes half the time of a general product
         rooted = self.rows * np.sqrt(self.cost * share * (1.0 - share))[:, None]
         return np.asarray(rooted.T @ rooted) + np.diag(self.ridge)
 
@@ -125,25 +125,26 @@ def logistic(scores: Floats) -> Floats:
     return np.asarray(expit(scores))
 
 
-#: Earlier steps that an accelerated one is made of.
+#: Number of earlier steps used for acceleration.
 _MEMORY = 10
-#: Newton steps within one maximisation at most; it ends where one gains this share of the first.
+#: Largest number of Newton steps in an M step, the gain at which it ends as a share of the first, and the
+#: largest number of step halvings.
 _INNER, PRECISE, _HALVINGS = 50, 1e-3, 40
-#: A gain that is a smaller share of the likelihood cannot be told from rounding.
+#: A gain below this share of the likelihood is a rounding error.
 _ROUNDING = 1e-13
-#: A gradient per unit of weight that is as good as none.
+#: A gradient per unit of weight that counts as zero.
 _NEARLY = 1e-6
-#: Where the search may start: as many of the leading directions, each at the best of these sizes.
+#: Number of leading directions to start from, and the sizes that are tried for each.
 DIRECTIONS, _SIZES = 4, (0.5, 1.0, 2.0, 4.0)
-#: Pairs on which the start is sought.
+#: Largest number of pairs used to choose the start.
 SOUGHT = 4000
-#: How many starts are kept after so many iterations more of each.
+#: Rounds of the choice: number of starts kept, and number of EM iterations before.
 _ROUNDS = ((2, 2), (1, 8))
 
 
 @dataclass
 class Climb:
-    """How far a search has come."""
+    """The state of an optimisation."""
 
     weights: Floats
     history: list[float] = field(default_factory=list)
@@ -152,7 +153,7 @@ class Climb:
 
 
 class Curvature:
-    """A factorised Hessian that is kept until its steps no longer pay."""
+    """A factorised Hessian that is reused until its steps gain too little."""
 
     def __init__(self, pairs: Pairs, scores: Floats) -> None:
         self.pairs = pairs
@@ -168,14 +169,14 @@ class Curvature:
         self.factor = cho_factor(matrix)
 
     def step(self, gradient: Floats) -> Floats:
-        """Return Newton's step."""
+        """Return the Newton step."""
         from scipy.linalg import cho_solve
 
         return np.asarray(cho_solve(self.factor, gradient))
 
 
 def maximise(pairs: Pairs, weights: Floats, scores: Floats, curvature: Curvature) -> tuple[Floats, Floats]:
-    """Take one E step, and the M step from `weights` on; return the new weights and their scores."""
+    """Run one E step, and the M step starting at `weights`; return the new weights and their scores."""
     hidden = pairs.hidden(scores)
     value = pairs.expected(weights, scores, hidden)
     last, enough = np.inf, 0.0
@@ -205,7 +206,7 @@ def maximise(pairs: Pairs, weights: Floats, scores: Floats, curvature: Curvature
 
 
 def expectation_maximisation(pairs: Pairs, start: Floats, tol: float, max_iter: int) -> Climb:
-    """Climb by accelerated EM."""
+    """Maximise the likelihood by accelerated EM."""
     found = Climb(start)
     scores = pairs.rows @ start
     value = pairs.likelihood(start, scores)
@@ -223,7 +224,7 @@ def expectation_maximisation(pairs: Pairs, start: Floats, tol: float, max_iter: 
         if ahead_value > reached_value:
             reached, reached_scores, reached_value = ahead, ahead_scores, ahead_value
         if reached_value <= value:
-            # an M step raises the likelihood as long as double precision can tell
+            # an M step raises the likelihood, up to rounding
             found.converged = True
             break
         found.weights, scores, value = reached, reached_scores, reached_value
@@ -235,7 +236,7 @@ def expectation_maximisation(pairs: Pairs, start: Floats, tol: float, max_iter: 
 
 
 def _extrapolated(past: list[tuple[Floats, Floats]]) -> Floats:
-    """Return where the steps would vanish if they changed linearly (Anderson's acceleration)."""
+    """Return the point at which the steps would vanish if they changed linearly (Anderson acceleration)."""
     points = np.array([point for point, _ in past])
     steps = np.array([step for _, step in past])
     changes = np.diff(steps, axis=0)
@@ -244,7 +245,7 @@ def _extrapolated(past: list[tuple[Floats, Floats]]) -> Floats:
 
 
 def direct(pairs: Pairs, start: Floats, tol: float, max_iter: int) -> Climb:
-    """Climb the likelihood of the labels by L-BFGS, in coordinates in which it is about equally curved."""
+    """Maximise the likelihood by L-BFGS, in coordinates with about equal curvature."""
     from scipy.linalg import cholesky, solve_triangular
     from scipy.optimize import minimize
 
@@ -275,17 +276,15 @@ def direct(pairs: Pairs, start: Floats, tol: float, max_iter: int) -> Climb:
     )
     found.weights = solve_triangular(root, result.x)
     found.iterations = int(result.nit)
-    # near the top, rounding may end a line search before the gradient is as small as asked
+    # near the maximum, rounding may end a line search before the gradient is as small as required
     found.converged = bool(result.success or np.abs(result.jac).max() <= _NEARLY)
     return found
 
 
 def start_of(pairs: Pairs, most: int) -> Floats:
-    """Return where a few EM iterations from a few directions and sizes lead; see `SimilarityLogistic`.
+    """Return the starting weights, shape (n_weights,), see `SimilarityLogistic`.
 
-    Returns
-    -------
-    ndarray of shape (n_weights,)
+    A few EM iterations are run from `most` directions and sizes; the best result is returned.
     """
     pairs = pairs.some(SOUGHT)
     starts = [
@@ -328,46 +327,46 @@ def _directions(pairs: Pairs) -> Iterator[Floats]:
     product = pairs.rows[:n].T @ (pairs.rows[n:] * (cost * label)[:, None])
     _, vectors = eigh(product + product.T, spread, subset_by_index=[max(0, width - DIRECTIONS), width - 1])
     yield from vectors.T[::-1]
-    # baselines are 0, targets are their label; the opposite sign of the dissimilar ones makes all the same
+    # least squares with baselines as 0 and targets as their label; the flipped rows make all labels equal
     yield np.linalg.solve(spread, pairs.cost @ pairs.rows)
 
 
 class SimilarityLogistic(ClassifierMixin, BaseEstimator):
     """Similarity logistic classifier of pairs (seed 001, section 4.5 and figure 2).
 
-    A pair's baseline m and target n each have a hidden class, P(Y = 1 | m) = s(w m + b) and
-    P(Y' = 1 | n) = s(w n + b) with the logistic function s and the same weights. The pair is dissimilar (the
-    second class) where Y differs from Y'. A row is the baseline's features, then the target's in the same
-    order, then those that describe both. NaN and infinity are refused; features should be standardised, since
-    the penalty sees their units.
+    A pair's baseline m and target n each have a hidden class, P(Y = 1 | m) = s(w m + b) and P(Y' = 1 | n) =
+    s(w n + b) with the logistic function s and the same weights. The pair is dissimilar (the second class)
+    where Y differs from Y'. A row is the baseline's features, then the target's in the same order, then those
+    that describe both. NaN and infinity are refused; features should be standardised, since the penalty
+    depends on their units.
 
     Parameters
     ----------
     solver : "em" or "direct"
-        Expectation-maximisation as in the seed, or L-BFGS on the likelihood of the labels. Both climb the
+        Expectation-maximisation as in seed 001, or L-BFGS on the likelihood of the labels. Both maximise the
         same penalised likelihood from the same start.
     ridge : float
         The penalty is half of this times the squared weights (not the intercept), against the sum of the
         weighted log-likelihood; not below 0.
     shared : int or "rest"
-        How many columns at the end belong to baseline and target alike, for example sizes. ``"rest"``: the
-        last one where the number of columns is odd. Give 0 to have an odd number refused.
+        Number of columns at the end that describe both baseline and target, for example sizes. ``"rest"``:
+        one where the number of columns is odd. With 0, an odd number of columns is an error.
     class_weight : dict, "balanced" or None
-        What a pair weighs in the likelihood, by class.
+        Weight of a pair in the likelihood, by class.
     starts : int
-        How many starts are compared; 1: that of the highest likelihood is taken as it is.
+        Number of starts that are compared; 1: the one with the highest likelihood is used directly.
     tol : float
         The search ends where no component of the gradient exceeds it, per unit of weight and with features
         standardised.
     max_iter : int
-        Iterations at most.
+        Largest number of iterations.
 
     Attributes
     ----------
     classes_ : ndarray of shape (2,)
         Similar, dissimilar.
     coef_ : ndarray of shape (1, n_own + n_shared)
-        Of the features of one side. (w, b) and (-w, -b) say the same of pairs; the sign is such that among
+        For the features of one side. (w, b) and (-w, -b) predict the same; the sign is such that among
         dissimilar pairs the target has the higher mean of w n + b.
     intercept_ : ndarray of shape (1,)
     n_own_, n_shared_ : int
@@ -379,17 +378,17 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    An EM iteration takes the probabilities of Y and Y' given the label under the present weights, and then
-    the weights that maximise the expected likelihood, by Newton's method from the present ones. Anderson's
-    acceleration ("DAAREM", Henderson and Varadhan 2019) extrapolates from the last iterations; where that is
-    less likely than the plain EM step, the plain step is taken.
+    An EM iteration computes the probabilities of Y and Y' given the label under the present weights, and then
+    the weights that maximise the expected likelihood, by Newton's method from the present ones. Anderson
+    acceleration ("DAAREM", Henderson and Varadhan 2019) extrapolates from the last iterations; where the
+    result is less likely than the plain EM step, the plain step is taken.
 
-    Zero weights are a saddle point, at which neither solver could move. The start is the direction in which
-    the products of baseline and target tell most of the label (leading eigenvectors of their whitened moment)
-    or that of a least-squares fit of the flattened data (seed 001, section 4.5), at one of four sizes: the
-    one from which ten EM iterations on at most 4,000 evenly spaced pairs lead highest. They are not counted
-    in `n_iter_`. The likelihood can have several maxima, above all with few pairs and many features; what is
-    found is the one above that start.
+    Zero weights are a saddle point, where neither solver could move. Candidate starts are the directions in
+    which the products of baseline and target predict the label best (leading eigenvectors of their whitened
+    moment) and that of a least-squares fit of the flattened data (seed 001, section 4.5), each at the best of
+    four sizes. The start is the one with the highest likelihood after ten EM iterations on at most 4,000
+    evenly spaced pairs, which are not counted in `n_iter_`. The likelihood can have several maxima, above all
+    with few pairs and many features; the result is the one reached from that start.
     """
 
     def __init__(
@@ -417,7 +416,7 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
         return tags
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:  # noqa: N803
-        """Find the weights.
+        """Fit the weights.
 
         Parameters
         ----------

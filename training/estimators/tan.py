@@ -15,23 +15,21 @@ from training.estimators.preparation import Labelled, labelled, unlabelled
 
 Codes = NDArray[np.uint8]
 
-#: Cells of the grid on which class-dependent cuts are sought.
+#: Number of cells in the grid for class-dependent cuts.
 _CELLS = 64
-#: More levels of one feature are not considered.
+#: Largest number of levels of a feature.
 _MOST = 12
-#: Features that are cut at once.
+#: Number of features cut at a time.
 _FEATURES = 8
-#: Values that are coded at once: half a megabyte of them stays in the cache.
+#: Number of values coded at a time: half a megabyte of them stays in the cache.
 _AT_ONCE = 1 << 16
 
 
 def frequency_cuts(rows: Labelled, levels: int) -> Floats:
-    """Cut every feature into `levels` of the same frequency, shape (n_features, levels - 1).
+    """Return the cuts of every feature into levels of equal frequency, shape (n_features, levels - 1).
 
-    A feature of no more than `levels` distinct values keeps them all.
-
-    Ascending, infinite where a feature has fewer levels. A value belongs to the level of as many cuts as
-    lie below it.
+    A feature with at most `levels` distinct values keeps them all. Cuts ascend, and are infinite where a
+    feature has fewer levels. The level of a value is the number of cuts below it.
     """
     weights = None if rows.weights is None else rows.weights[:, None]
     total = float(rows.weighed().sum())
@@ -52,19 +50,18 @@ def frequency_cuts(rows: Labelled, levels: int) -> Floats:
 
 
 def class_cuts(rows: Labelled) -> Floats:
-    """Cut every feature where its relation to the class changes: the most probable discretisation.
+    """Return the most probable discretisation: cuts where a feature's relation to the class changes.
 
     MODL (Boulle 2006, "MODL: a Bayes optimal discretization method for continuous attributes", Machine
-    Learning 65): what it takes to tell the number of intervals, their bounds, the frequency of the classes in
-    each, and the classes themselves, is smallest in sum. The minimum is exact (dynamic programming) on a grid
-    of 64 cells in which every class has the same total weight, so that a rare class is resolved as finely as
-    a frequent one. A feature that tells nothing of the class keeps one level.
-
-    As from `frequency_cuts`.
+    Learning 65) minimises the description length of the number of intervals, their bounds, the frequency of
+    the classes in each, and the classes themselves. The minimum is exact (dynamic programming) on a grid of
+    64 cells that have the same total weight of every class, so that a rare class is resolved as finely as a
+    frequent one. A feature without information on the class keeps one level.
 
     Returns
     -------
     ndarray of shape (n_features, n_cuts)
+        As from `frequency_cuts`.
     """
     n_classes = len(rows.classes)
     weights = np.zeros((len(rows.y), n_classes))
@@ -96,18 +93,7 @@ def codes(x: Floats, cuts: Floats) -> Codes:
 
 
 def _bounds(column: Floats, weights: Floats | None) -> tuple[Floats, Floats]:
-    """Return a cut between every two neighbouring values of a feature, and the weight below each.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n_rows, n_kinds) or None
-        None: one each.
-
-    Returns
-    -------
-    cuts : ndarray of shape (n_distinct - 1,)
-    below : ndarray of shape (n_distinct - 1, n_kinds)
-    """
+    """Return a cut between neighbouring distinct values, and the weight of each kind below each cut."""
     order = None if weights is None else np.argsort(column, kind="stable")
     values = np.sort(column) if order is None else column[order]
     last = np.flatnonzero(values[1:] != values[:-1])
@@ -123,7 +109,7 @@ def _middle(low: Floats, high: Floats) -> Floats:
 
 
 def _even(below: Floats, total: float, levels: int) -> NDArray[np.intp]:
-    """Choose the bounds that come nearest to `levels` of equal weight; all, if there are fewer."""
+    """Return the indices of the bounds nearest to `levels` of equal weight; all, if there are fewer."""
     if len(below) < levels:
         return np.arange(len(below))
     wanted = total * np.arange(1, levels) / levels
@@ -132,7 +118,7 @@ def _even(below: Floats, total: float, levels: int) -> NDArray[np.intp]:
 
 
 def _modl(counts: Floats) -> NDArray[np.bool_]:
-    """Choose cuts among the bounds of the cells; shape (n_features, n_cells - 1)."""
+    """Return which bounds of the cells are cuts, shape (n_features, n_cells - 1)."""
     from scipy.special import gammaln
 
     n_features, n_cells, n_classes = counts.shape
@@ -168,9 +154,9 @@ def _ways(gammaln: Any, n: Floats, parts: int) -> Floats:
 Floats = NDArray[np.float64]
 Whole = NDArray[np.intp]
 
-#: Values that are looked up at once, and numbers of a one-hot matrix that are multiplied at once.
+#: Number of values looked up at a time, and of entries of a one-hot matrix multiplied at a time.
 _VALUES, _ONE_HOT = 1 << 16, 1 << 19
-#: Of levels: a level's number is a byte.
+#: Possible numbers of levels: a level is stored as a byte.
 _NUMBERS = range(2, 257)
 
 
@@ -178,22 +164,22 @@ class TAN(ClassifierMixin, BaseEstimator):
     """Tree-augmented naive Bayes (seed 001, section 7; Friedman, Geiger and Goldszmidt 1997, section 4).
 
     The features are cut into levels. Their tree is the maximum spanning tree of the mutual information of two
-    features given the class (Chow and Liu 1968), one tree for all classes. A feature's table says how
-    probable its levels are for each class and each level of its parent. NaN and infinity are refused.
+    features given the class (Chow and Liu 1968), one tree for all classes. A feature's table has the
+    probabilities of its levels for each class and each level of its parent. NaN and infinity are refused.
 
-    Memory beyond the data: a byte a value, and the square of the number of levels of all features.
+    Memory in addition to the data: a byte per value, and the square of the number of levels of all features.
 
     Parameters
     ----------
     levels : "classes" or int
         How features are cut. ``"classes"``: where their relation to the class changes
-        (`training.estimators.tan.class_cuts`); features that tell nothing of the class by themselves are
-        left out. A number from 2 to 256: into so many levels of equal frequency; a feature of no more
-        distinct values keeps them.
+        (`training.estimators.tan.class_cuts`); features without information on the class by themselves are
+        left out. A number from 2 to 256: into levels of equal frequency; a feature with no more distinct
+        values keeps them.
     smoothing : float
-        What is added to every count of the tables (Laplace).
+        Added to every count of the tables (Laplace).
     class_weight : dict, "balanced" or None
-        What an error costs, by true class. A generative model carries costs in the frequency of the classes
+        Cost of an error, by true class. A generative model includes costs in the frequency of the classes
         (Elkan 2001, "The foundations of cost-sensitive learning"); cuts, tree and tables don't depend on
         them.
 
@@ -290,7 +276,7 @@ class TAN(ClassifierMixin, BaseEstimator):
 
 @dataclass(frozen=True)
 class _Shape:
-    """Where the cells of all tables lie in one row of numbers."""
+    """The positions of all tables' cells in one array."""
 
     parents: Whole  # shape (n_features,): -1 for the root
     #: levels, outer: shape (n_features,): The number of a feature's levels, and of its parent's; the root's
@@ -315,7 +301,7 @@ class _Shape:
 
 @dataclass(frozen=True)
 class _Network:
-    """Cuts, tree and counts, before they are smoothed."""
+    """Cuts, tree and unsmoothed counts."""
 
     #: cuts, parents: as in `TAN`.
     cuts: Floats
@@ -382,15 +368,12 @@ def _shared(counts: Floats, levels: Whole) -> Floats:
 
 
 def _log(counts: Floats) -> Floats:
-    """Return the logarithm, and zero of zero."""
+    """Return the logarithm, with 0 for zero."""
     return np.log(counts, out=np.zeros_like(counts), where=counts > 0)
 
 
 def _products(coded: Codes, levels: Whole, mine: Whole, weights: Floats | None) -> Floats:
-    """Count how often two levels occur together in the rows `mine`, but for the first level of each feature.
-
-    The product of the one-hot matrix with itself; its first row and column count all rows.
-    """
+    """Count in the rows `mine` how often two levels occur together, without each feature's first level."""
     feature = np.repeat(np.arange(len(levels)), levels - 1)
     level = np.concatenate([np.arange(1, n) for n in levels]).astype(np.uint8)
     width = len(level) + 1
@@ -406,7 +389,7 @@ def _products(coded: Codes, levels: Whole, mine: Whole, weights: Floats | None) 
 
 
 def _completion(levels: Whole) -> Any:
-    """Return what makes counts of all levels of counts without the first: it is what the others leave."""
+    """Return the matrix that adds first levels to counts: they are the total less the other levels."""
     from scipy.sparse import csr_array
 
     others = np.delete(np.arange(levels.sum()), starts := np.cumsum(levels) - levels)

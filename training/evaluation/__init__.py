@@ -1,1 +1,1 @@
-"""What predictions are worth, and from where on a verdict falls."""
+"""Scores of predictions, and decision thresholds."""

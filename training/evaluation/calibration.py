@@ -1,4 +1,4 @@
-"""From what a model calls a probability to one: a monotone map, learned from rows that it had not seen."""
+"""Calibration: a monotone map of probabilities, learned from out-of-fold predictions."""
 
 from __future__ import annotations
 
@@ -13,41 +13,42 @@ Floats = NDArray[np.float64]
 #: A map of log-odds to log-odds.
 Line = Callable[[Floats], Floats]
 
-#: Probabilities nearer to 0 or 1 are not told apart when a map is learned; it leads from there to the ends.
+#: Probabilities are clipped to this distance from 0 and 1 when a map is learned; it is linear from there to
+#: the ends.
 EXTREME = 1e-4
-#: So many knots between these.
+#: Number of knots between these.
 KNOTS = 65
-#: Of an isotonic map, as it has steps; the rest is the sigmoid's, so that it always rises.
+#: Weight of an isotonic map, which has steps; the rest is the sigmoid's, so that the sum always rises.
 STEPS = 0.9
-#: Folds of whole groups: maps are learned without each once, judged by it, and averaged.
+#: Number of folds of whole groups; maps are learned without each fold, scored on it, and averaged.
 FOLDS = 5
-#: How strongly slopes are held at 1, in squares of their difference.
+#: Weight of the squared distances of slopes from 1.
 HELD = 1.0
-#: The ranges of a reliability diagram.
+#: Number of bins of a reliability diagram.
 RANGES = 10
 
 
 def log_odds(probability: Floats) -> Floats:
-    """Return the log-odds of probabilities, those at the extremes as `EXTREME`."""
+    """Return the log-odds of probabilities, clipped to `EXTREME`."""
     inside = np.clip(probability, EXTREME, 1 - EXTREME)
     return np.asarray(np.log(inside / (1 - inside)))
 
 
 def calibrated(y: NDArray[np.int64], probability: Floats, groups: NDArray[np.str_]) -> CalibrationMap:
-    """Learn a map from probabilities of rows that their models had not seen.
+    """Learn a calibration map from out-of-fold probabilities.
 
-    Sigmoid (Platt 1999), beta (Kull and others 2017) and isotonic maps are learned `FOLDS` times without
-    some of the groups, and judged by the log loss there. The best is taken if it is better than none by more
-    than its standard error over groups; its maps are averaged on the scale of log-odds.
+    Sigmoid (Platt 1999), beta (Kull and others 2017) and isotonic maps are learned `FOLDS` times without some
+    of the groups, and scored by the log loss there. The best is used if it is better than no map by more than
+    its standard error over groups; its maps are averaged on the scale of log-odds.
 
     Parameters
     ----------
     y : ndarray of shape (n_rows,)
         Labels, 1 is fail.
     probability : ndarray of shape (n_rows,)
-        What models said of fail.
+        Predicted probability of fail.
     groups : ndarray of shape (n_rows,)
-        Kept whole.
+        No group is split between folds.
     """
     place = np.unique(groups, return_inverse=True)[1]
     fold = np.random.default_rng(0).permutation(place.max() + 1)[place] % FOLDS
@@ -77,7 +78,7 @@ def _loss(y: NDArray[np.int64], odds: Floats) -> Floats:
 
 
 def sigmoid(y: NDArray[np.int64], odds: Floats) -> Line:
-    """Return Platt's map of log-odds, learned from rows that their models had not seen; it always rises."""
+    """Return Platt's map of log-odds, learned from out-of-fold predictions; it always rises."""
     slope, shift = _fitted(y, odds[:, None])
     return lambda asked: slope * asked + shift
 
@@ -88,7 +89,7 @@ def _beta(y: NDArray[np.int64], odds: Floats) -> Line:
 
 
 def _sides(odds: Floats) -> Floats:
-    """Return ln p and -ln(1 - p), whose sum the log-odds are."""
+    """Return ln p and -ln(1 - p), which add up to the log-odds."""
     return np.stack([-np.logaddexp(0, -odds), np.logaddexp(0, odds)], axis=1)
 
 
@@ -112,7 +113,7 @@ _KINDS: dict[CalibrationKind, Callable[[NDArray[np.int64], Floats], Line]] = {
 
 
 def _fitted(y: NDArray[np.int64], columns: Floats) -> Floats:
-    """Return the slopes, above 0, and the shift of the likeliest line, slopes held a little at 1."""
+    """Return the slopes, above 0, and the shift of the likeliest line; slopes are shrunk towards 1."""
     from scipy.optimize import minimize
     from scipy.special import expit
 
@@ -134,7 +135,7 @@ def _knotted(kind: CalibrationKind, lines: list[Line]) -> CalibrationMap:
 
     odds = np.linspace(log_odds(np.zeros(1))[0], log_odds(np.ones(1))[0], KNOTS)
     told = expit(np.mean([line(odds) for line in lines], axis=0))
-    # what rounds to the knot before, or to the ends, would not rise
+    # leave out knots that are equal to the one before, or to the ends
     rising = np.flatnonzero(np.diff(np.maximum.accumulate(told), prepend=0.0) > 0)
     kept = rising[told[rising] < 1]
     raw = (0.0, *expit(odds)[kept].tolist(), 1.0)
@@ -142,9 +143,10 @@ def _knotted(kind: CalibrationKind, lines: list[Line]) -> CalibrationMap:
 
 
 def calibration_error(y: NDArray[np.int64], probability: Floats) -> float:
-    """Return the expected calibration error (Naeini and others 2015): in `RANGES` ranges of the same width.
+    """Return the expected calibration error (Naeini and others 2015) in `RANGES` bins of equal width.
 
-    The mean distance between the share of fails and the mean probability, weighted by the cases of a range.
+    It is the mean distance between the share of fails and the mean probability, weighted by the cases of a
+    bin.
     """
     number = np.minimum((probability * RANGES).astype(np.int64), RANGES - 1)
     off = np.bincount(number, weights=y - probability, minlength=RANGES)

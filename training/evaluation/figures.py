@@ -1,4 +1,4 @@
-"""Pictures of what a model said of unseen cases, for the page of its run."""
+"""Figures and tables of out-of-fold predictions, for MLflow and DVC."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table
 
-#: Where precision is told.
+#: Recalls where precision is reported.
 RECALLS = np.linspace(0.01, 1, 100)
-#: Probabilities are told in that many ranges of the same width.
+#: Number of bins of probabilities, of equal width.
 RANGES = 10
-#: Shares of the cases that intervals are asked to hold.
+#: Nominal coverages of intervals.
 CONFIDENCES = np.linspace(0.05, 0.95, 19)
-#: Of more predictions, only so many are drawn.
+#: Largest number of predictions that are drawn.
 MOST_POINTS = 1000
 
 
 def precision_recall(verdicts: pd.DataFrame) -> pd.DataFrame:
     """Return ``recall`` and ``precision`` (`training.evaluation.metrics.precision_by_recall`)."""
     recall, precision = precision_by_recall(verdicts)
-    # the last step is at 1, which no rounding may pass
+    # the last step is at 1; rounding must not exceed it
     reached = np.minimum(np.searchsorted(recall, RECALLS), len(recall) - 1)
     return pd.DataFrame({"recall": RECALLS, "precision": precision[reached]})
 
 
 def reliability(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """Return mean ``probability``, ``share_of_fails`` and ``cases`` of each range that has any."""
+    """Return mean ``probability``, ``share_of_fails`` and ``cases`` of each bin that has any."""
     number = np.minimum((verdicts["probability"] * RANGES).astype("int64"), RANGES - 1)
     ranges = verdicts.assign(failed=verdicts["status"] == "fail").groupby(number)
     told = {"probability": ("probability", "mean"), "share_of_fails": ("failed", "mean")}
@@ -56,7 +56,7 @@ def counts(verdicts: pd.DataFrame) -> pd.DataFrame:
 
 
 def predicted(predictions: pd.DataFrame) -> pd.DataFrame:
-    """Return ``measured`` and ``predicted`` of all cases, or of `MOST_POINTS` evenly among them."""
+    """Return ``measured`` and ``predicted`` of all cases, or of `MOST_POINTS` evenly spaced ones."""
     chosen = np.linspace(0, len(predictions) - 1, min(len(predictions), MOST_POINTS)).astype("int64")
     return predictions[["measured", "predicted"]].sort_values("measured", kind="stable").iloc[chosen]
 
@@ -70,7 +70,7 @@ def coverage(predictions: pd.DataFrame) -> pd.DataFrame:
 
 
 def _held(misses: pd.Series, predictions: pd.DataFrame) -> Iterator[Floats]:
-    """Yield, a fold at a time, whether each interval holds each case: 1 or 0, of shape (n, n_confidences)."""
+    """Yield by fold whether each interval contains each case: 1 or 0, shape (n, n_confidences)."""
     folds = predictions.loc[misses.index, "fold"]
     for fold in folds.unique():
         own, others = misses[folds == fold].to_numpy(), misses[folds != fold].to_numpy()
@@ -78,17 +78,17 @@ def _held(misses: pd.Series, predictions: pd.DataFrame) -> Iterator[Floats]:
         yield (own[:, None] <= widths).astype(np.float64)
 
 
-#: The scores that are told of verdicts, by the name they are told under.
+#: Scores of verdicts in summary.json, by their names there.
 JUDGED = {
     "balanced_accuracy": "balanced_accuracy",
     "missed": "false_negative_rate",
     "false_alarms": "false_positive_rate",
 }
-#: The same of predictions.
+#: Scores of predicted numbers in summary.json, by their names there.
 PREDICTED = {"within": "within_tolerance", "mape": "mape"}
-#: Digits after the point.
+#: Decimals of the scores.
 DIGITS = 4
-#: Models beside the champion in plots.
+#: Number of models in plots, apart from the champion.
 BESIDE = 2
 
 PlotTable = Callable[[pd.DataFrame], pd.DataFrame]
@@ -96,14 +96,14 @@ PlotTable = Callable[[pd.DataFrame], pd.DataFrame]
 
 @dataclass(frozen=True)
 class Exhibit:
-    """What ``dvc metrics show`` and ``dvc plots show`` read."""
+    """The input of ``dvc metrics show`` and ``dvc plots show``."""
 
     #: ``champion`` and some of its scores over all held-out cases: flat, as each becomes a column.
     summary: dict[str, str | float]
     plots: dict[str, pd.DataFrame]  # tables by name, each with a column ``entry`` first
 
     def write(self, places: Places) -> None:
-        """Write summary.json, and a CSV file a plot."""
+        """Write summary.json, and a CSV file per plot."""
         for name, table in self.plots.items():
             with replacing(places.evaluated / f"{name}.csv") as path:
                 table.to_csv(path, index=False, float_format="%.6g", lineterminator="\n")
@@ -111,16 +111,10 @@ class Exhibit:
 
 
 def of_verdicts(metrics: Mapping[str, Any], split: str, verdicts: pd.DataFrame) -> Exhibit:
-    """Show judges.
+    """Return the figures of a family whose models give verdicts.
 
-    Parameters
-    ----------
-    metrics : mapping
-        The content of metrics.json.
-    split : str
-        In which the champion was chosen.
-    verdicts : DataFrame
-        Rows of oof.parquet.
+    `metrics` is the content of metrics.json, `split` the split that the champion was chosen by, `verdicts`
+    rows of oof.parquet.
     """
     order = leading(metrics, split, lambda entry: -entry["balanced_accuracy"]["pooled"])
     tables = {"precision_recall": precision_recall, "reliability": reliability, "confusion": counts}
@@ -129,18 +123,11 @@ def of_verdicts(metrics: Mapping[str, Any], split: str, verdicts: pd.DataFrame) 
 
 
 def of_predictions(metrics: Mapping[str, Any], split: str, by: str, predictions: pd.DataFrame) -> Exhibit:
-    """Show predictors.
+    """Return the figures of a family whose models predict numbers.
 
-    Parameters
-    ----------
-    metrics : mapping
-        The content of metrics.json.
-    split : str
-        In which the champion was chosen.
-    by : str
-        The error by which it was.
-    predictions : DataFrame
-        ``entry, unit, fold, measured, predicted`` of that split; cases of one unit can be compared.
+    `metrics` is the content of metrics.json, `split` the split, and `by` the error, that the champion was
+    chosen by. `predictions` has ``entry, unit, fold, measured, predicted`` of that split; cases of one unit
+    can be compared.
     """
     order = leading(metrics, split, lambda entry: entry[by]["pooled"])
     tables = {"predicted": predicted, "coverage": coverage}
@@ -148,7 +135,7 @@ def of_predictions(metrics: Mapping[str, Any], split: str, by: str, predictions:
 
 
 def summary(metrics: Mapping[str, Any], split: str, told: Mapping[str, str]) -> dict[str, str | float]:
-    """Return the champion of metrics.json and its pooled scores that are known, under the names `told`."""
+    """Return the champion of metrics.json and its known pooled scores; `told` maps their names."""
     scores = metrics["splits"][split]["entries"][metrics["champion"]]
     pooled = {name: scores[score]["pooled"] for name, score in told.items()}
     known = {name: round(value, DIGITS) for name, value in pooled.items() if value is not None}
@@ -174,7 +161,7 @@ def _tables(tables: Mapping[str, PlotTable], rows: pd.DataFrame, order: list[str
 
 
 def show(metrics: dict[str, Any], outcome: str, split: str = "grouped", cases: str = "comparisons") -> None:
-    """Print the table, and who is champion."""
+    """Print the table of one split, and the outcome of the promotion."""
     from rich.console import Console
 
     console = Console(width=None if sys.stdout.isatty() else 110)
@@ -183,7 +170,7 @@ def show(metrics: dict[str, Any], outcome: str, split: str = "grouped", cases: s
 
 
 def opponents(metrics: dict[str, Any], split: str = "grouped", cases: str = "comparisons") -> Table:
-    """Make the table of one split from the content of metrics.json; best first."""
+    """Return the table of one split from the content of metrics.json, the best entry first."""
     from rich.table import Table
 
     content, data = metrics["splits"][split], metrics["data"]
@@ -217,12 +204,12 @@ def _cells(entry: dict[str, Any]) -> tuple[str, ...]:
 
 
 _TENTHS = 10
-#: What is measured over a wider range is drawn on logarithms.
+#: A wider range of measured values is drawn on logarithmic axes.
 _DECADE = 10
 
 
 def verdict_figures(verdicts: pd.DataFrame, title: str) -> dict[str, Figure]:
-    """Draw what rows of oof.parquet of one entry in one split show, by file name."""
+    """Draw the figures of one entry in one split of oof.parquet, by file name."""
     drawn = {
         "confusion": confusion_matrix,
         "precision-recall": draw_precision_recall,
@@ -232,7 +219,7 @@ def verdict_figures(verdicts: pd.DataFrame, title: str) -> dict[str, Figure]:
 
 
 def confusion_matrix(verdicts: pd.DataFrame, title: str) -> Figure:
-    """Draw how many passes and fails were judged how, from rows of oof.parquet."""
+    """Draw the confusion matrix of rows of oof.parquet."""
     figure = _figure()
     axes = figure.subplots()
     counts = confusion(*_flags(verdicts))
@@ -246,7 +233,7 @@ def confusion_matrix(verdicts: pd.DataFrame, title: str) -> Figure:
 
 
 def draw_precision_recall(verdicts: pd.DataFrame, title: str) -> Figure:
-    """Draw the folds' mean precision over recall, and the chosen thresholds' point, from oof.parquet."""
+    """Draw the folds' mean precision over recall, and the point of the chosen thresholds."""
     figure = _figure()
     axes = figure.subplots()
     failed, judged = _flags(verdicts)
@@ -263,7 +250,7 @@ def draw_precision_recall(verdicts: pd.DataFrame, title: str) -> Figure:
 
 
 def draw_reliability(verdicts: pd.DataFrame, title: str) -> Figure:
-    """Draw which share failed of those that were given a probability, in tenths of the cases."""
+    """Draw the share of fails over the predicted probability, in tenths of the cases."""
     from sklearn.calibration import calibration_curve
 
     figure = _figure()
@@ -278,14 +265,14 @@ def draw_reliability(verdicts: pd.DataFrame, title: str) -> Figure:
 
 
 def predicted_measured(rows: pd.DataFrame, tolerance: float, title: str, unit: str) -> dict[str, Figure]:
-    """Draw predictions over what was measured, and the band that counts as right, by file name.
+    """Draw predicted over measured values, and the band within the tolerance, by file name.
 
     Parameters
     ----------
     rows : DataFrame
         With ``measured`` and ``predicted``, both positive.
     tolerance : float
-        Of the measured value.
+        Share of the measured value.
     """
     figure = _figure()
     axes = figure.subplots()
@@ -302,7 +289,7 @@ def predicted_measured(rows: pd.DataFrame, tolerance: float, title: str, unit: s
 
 
 def _flags(verdicts: pd.DataFrame) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which comparisons failed, and which were judged to fail."""
+    """Return which labels, and which verdicts, are fail."""
     failed, judged = ((verdicts[name] == "fail").to_numpy(bool) for name in ("status", "verdict"))
     return failed, judged
 
@@ -311,6 +298,6 @@ def _figure() -> Figure:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6, 4.5))
-    # a layout that is found by drawing twice takes twice as long
+    # an automatic layout draws twice, which takes twice as long
     figure.subplots_adjust(left=0.15, right=0.97, top=0.9, bottom=0.13)
     return figure

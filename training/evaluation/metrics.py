@@ -1,4 +1,4 @@
-"""What verdicts are worth: rates of both kinds of mistake, per fold and pooled."""
+"""Scores of verdicts: the rates of both kinds of error, per fold and pooled."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def half_width(misses: NDArray[np.float64], confidence: float) -> float:
     Parameters
     ----------
     misses : ndarray of shape (n,)
-        Errors of models that had not seen these cases.
+        Out-of-fold errors.
     confidence : float
-        The share of cases that intervals are to hold.
+        Nominal coverage of the intervals.
 
     Returns
     -------
@@ -39,7 +39,7 @@ Floats = NDArray[np.float64]
 class Scores:
     """Measures of one set of verdicts; ``fail`` is the positive class."""
 
-    balanced_accuracy: float  # mean of the shares of fails and of passes that are judged rightly
+    balanced_accuracy: float  # mean of the shares of fails and of passes that are judged correctly
     false_negative_rate: float  # share of the fails that are missed
     false_positive_rate: float  # share of the passes that raise a false alarm
     #: precision, recall, f1, accuracy: precision is 0 where nothing is judged to fail.
@@ -47,12 +47,12 @@ class Scores:
     recall: float
     f1: float
     accuracy: float
-    #: Of the ranking by probability; None for those that have none, such as rules.
+    #: Of the ranking by probability; None for entries without one, such as rules.
     average_precision: float | None
 
 
 METRICS = tuple(Scores.__dataclass_fields__)
-#: The metric that needs one scale of probabilities.
+#: The metric that needs a common scale of probabilities.
 RANKED = "average_precision"
 
 
@@ -64,11 +64,11 @@ def scores(
     Parameters
     ----------
     failed : ndarray of bool, shape (n,)
-        The people's verdicts; both kinds must occur.
+        The labels; both must occur.
     judged : ndarray of bool, shape (n,)
-        Ours.
+        The verdicts.
     probability : ndarray of shape (n,) or None
-        Of fail.
+        Probability of fail.
     """
     from sklearn.metrics import average_precision_score
 
@@ -107,9 +107,9 @@ def summary(verdicts: pd.DataFrame) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``kind``, and per metric ``mean`` and ``std`` over the folds and ``pooled`` over all rows (None
-        where the entry has no such metric). Average precision is not pooled: every fold has a model with a
-        scale of probabilities of its own, and one ranking of them all says nothing.
+        ``kind``, and per metric ``mean`` and ``std`` over the folds and ``pooled`` over all rows (None where
+        the entry has no such metric). Average precision is not pooled, because the probabilities of the
+        folds' models are on different scales.
     """
     folds = [scores_of(rows) for _, rows in verdicts.groupby(["repeat", "fold"], sort=True)]
     pooled = scores_of(verdicts)
@@ -123,9 +123,9 @@ def summary(verdicts: pd.DataFrame) -> dict[str, Any]:
 
 
 def spread(folds: Sequence[float] | Floats, pooled: float | None) -> dict[str, float | None]:
-    """Return the ``mean`` and ``std`` over `folds` and what is `pooled`, as metrics.json has them.
+    """Return the ``mean`` and ``std`` over `folds` and the ``pooled`` value, as in metrics.json.
 
-    What cannot be computed, or of no fold, is None.
+    A value that cannot be computed, or has no fold, is None.
     """
     found = {
         "mean": float(np.mean(folds)) if len(folds) else None,
@@ -144,7 +144,7 @@ def precision_by_recall(verdicts: pd.DataFrame) -> tuple[Floats, Floats]:
     Parameters
     ----------
     verdicts : DataFrame
-        Rows of oof.parquet of one entry in one split. Folds without fails have no recall, and no say.
+        Rows of oof.parquet of one entry in one split. Folds without fails are ignored.
 
     Returns
     -------
@@ -191,12 +191,12 @@ def ranked(summaries: dict[str, Any]) -> list[str]:
 
 
 def confusion(failed: NDArray[np.bool_], judged: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Count verdicts: rows are the people's pass and fail, columns ours."""
+    """Count verdicts: rows are the labels pass and fail, columns the verdicts pass and fail."""
     return np.array(
         [[((failed == row) & (judged == column)).sum() for column in (False, True)] for row in (False, True)]
     )
 
 
 def as_dict(score: Scores) -> dict[str, float]:
-    """Return the metrics that the entry has, by name."""
+    """Return the metrics that have a value, by name."""
     return {name: value for name, value in asdict(score).items() if value is not None}

@@ -1,4 +1,4 @@
-"""Two judges on the same unseen cases: by how much their scores differ, and what they say otherwise."""
+"""Two models on the same out-of-fold cases: the difference of their scores, and flipped verdicts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 class Difference:
     """How much better the candidate is than the champion, with a bootstrap interval; negative is worse.
 
-    Of verdicts the difference in balanced accuracy, of predictions in mean relative error.
+    For verdicts it is the difference in balanced accuracy, for predictions in mean relative error.
     """
 
     observed: float
@@ -41,22 +41,22 @@ def paired_difference(
     confidence: float,
     seed: int,
 ) -> Difference:
-    """Estimate the difference in balanced accuracy, with an interval.
+    """Estimate the difference in balanced accuracy, with an interval; positive: the candidate is better.
 
-    Comparisons of one operation resemble each other, so whole groups are drawn with replacement. Both
-    judges are scored on the same draws.
+    Comparisons of one operation resemble each other, so whole groups are drawn with replacement. Both models
+    are scored on the same draws.
 
     Parameters
     ----------
     failed : ndarray of bool, shape (n_rows,)
-        The people's verdicts.
+        The labels.
     candidate, present : ndarray of bool, shape (n_rows,)
-        The verdicts of both judges.
+        The verdicts of the candidate and of the champion.
     groups : ndarray of shape (n_rows,)
     resamples : int
-        How many draws. Draws without any fail or pass are left out.
+        Number of draws. Draws without any fail or pass are left out.
     confidence : float
-        Of the percentile interval, for example 0.95.
+        Confidence level of the percentile interval, for example 0.95.
     """
     gains = candidate.astype(np.float64) - present
     columns = np.stack([failed, failed * gains, ~failed, -(~failed * gains)])
@@ -66,7 +66,7 @@ def paired_difference(
 
 
 def _difference(sums: Floats) -> Floats:
-    """Return the difference from fails, more fails caught, passes, more passes spared (last axis)."""
+    """Return the difference; last axis: fails, more fails caught, passes, more passes spared."""
     return np.asarray((sums[..., 1] / sums[..., 0] + sums[..., 3] / sums[..., 2]) / 2, np.float64)
 
 
@@ -79,7 +79,7 @@ def paired_gain(
     confidence: float,
     seed: int,
 ) -> Difference:
-    """Estimate by how much smaller the candidate's mean error is, with an interval.
+    """Estimate how much smaller the candidate's mean error is, with an interval.
 
     `candidate` and `present`, shape (n_rows,), are relative errors on the same rows; whole `groups` are
     drawn.
@@ -104,26 +104,26 @@ def _found(observed: float, drawn: Floats, confidence: float) -> Difference:
     return Difference(observed, float(low), float(high), confidence)
 
 
-#: What a judge that keeps nothing but its verdicts does not know; the other one's is taken.
+#: Columns that stored predictions may not have; then the other entry's are used.
 _SHARED = ("status", "measured", "group", "words")
 _KNOWN = (*_SHARED, "fold", "verdict", "probability", "threshold", "predicted")
 
 
 @dataclass(frozen=True)
 class OutOfFoldPredictions:
-    """What one entry said of cases that it had not seen.
+    """The out-of-fold predictions of one entry.
 
     Attributes
     ----------
     what : str
-        What was judged, in a word or two.
+        The subject of the predictions, in a word or two.
     entry : str
         The model's or rule's name.
     rows : DataFrame
         ``case`` (unique) and, as far as known, ``group, fold``; of verdicts ``verdict, status, probability,
-        threshold``, of numbers ``measured, predicted``; ``words``, what else is known of a case.
+        threshold``, of numbers ``measured, predicted``; ``words``, a further description of the case.
     tolerance : float or None
-        A prediction is right that is off by at most this share of what was measured; None: verdicts.
+        Largest relative error of a correct prediction; None: verdicts.
     """
 
     what: str
@@ -135,14 +135,14 @@ class OutOfFoldPredictions:
 def by_entry(
     what: str, rows: pd.DataFrame, champion: str, tolerance: float | None = None, column: str = "entry"
 ) -> list[OutOfFoldPredictions]:
-    """Divide rows by the entry that a column names; the champion comes first, then the others by name."""
+    """Split rows by the entry named in `column`; the champion comes first, then the others by name."""
     names = sorted(rows[column].unique(), key=lambda name: (name != champion, name))
     return [OutOfFoldPredictions(what, str(name), rows[rows[column] == name], tolerance) for name in names]
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """How intervals are drawn: so many resamples of whole groups, of that confidence, from that seed."""
+    """Parameters of the bootstrap of whole groups."""
 
     resamples: int = 2000
     confidence: float = 0.95
@@ -151,7 +151,7 @@ class Drawing:
 
 @dataclass(frozen=True)
 class ScoreChange:
-    """One score of both on the same cases; `difference` is after less before."""
+    """One score of both on the same cases; `difference` is after minus before."""
 
     score: str
     before: float
@@ -161,7 +161,7 @@ class ScoreChange:
 
     @property
     def found(self) -> str:
-        """``better``, ``worse``, ``the same``, or that the interval spans zero."""
+        """Whether the score is better, worse, equal, or not distinguishable as the interval contains zero."""
         low, high = self.difference.low, self.difference.high
         if low == high == 0:
             return "the same"
@@ -172,7 +172,7 @@ class ScoreChange:
 
 @dataclass(frozen=True)
 class Statement:
-    """What one entry said of a case: the verdict, and its probability of fail or the number predicted."""
+    """One entry's verdict on a case, and its probability of fail or predicted number."""
 
     verdict: str
     value: float | None
@@ -181,7 +181,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class FlippedCase:
-    """A case with two verdicts; `label` is the truth, `righted` says whether the later one is right."""
+    """A case with two verdicts; `label` is the truth, `righted` says whether the later one is correct."""
 
     case: str
     label: str
@@ -193,12 +193,12 @@ class FlippedCase:
 
 @dataclass(frozen=True)
 class Paired:
-    """Two entries on the cases that both have.
+    """Two entries compared on their common cases.
 
     Attributes
     ----------
     what : str
-        The subject: what the entries judge.
+        The subject of the predictions.
     common, only_before, only_after : int
         Numbers of cases.
     relabelled : tuple of str
@@ -222,12 +222,12 @@ class Paired:
 
     @property
     def same(self) -> bool:
-        """Whether both say the same of all."""
+        """Whether all verdicts and scores are equal."""
         return not self.flips and all(one.found == "the same" for one in self.scores)
 
 
 def paired(before: OutOfFoldPredictions, after: OutOfFoldPredictions, how: Drawing) -> Paired:
-    """Compare two entries on the cases that both have."""
+    """Compare two entries on their common cases."""
     numbers = after.tolerance is not None
     told = "measured" if numbers else "status"
     rows = _joined(before.rows, after.rows).dropna(subset=[told])
@@ -250,7 +250,7 @@ def paired(before: OutOfFoldPredictions, after: OutOfFoldPredictions, how: Drawi
 
 
 def _joined(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
-    """Return the common cases; columns of the former have names that end in ``_before``."""
+    """Return the common cases; columns of `before` get the suffix ``_before``."""
     columns = ["case", *(sorted({*_KNOWN, *before, *after} - {"case"}))]
     sides = [one.reindex(columns=columns) for one in (before, after)]
     rows = sides[0].merge(sides[1], on="case", suffixes=("_before", ""))
@@ -261,7 +261,7 @@ def _joined(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
 
 
 def _regrouped(rows: pd.DataFrame) -> int | None:
-    """Count the cases that don't lie in the fold in which most of their former fold are."""
+    """Count the cases that are not in the fold that has most cases of their former fold."""
     known = rows.dropna(subset=["fold_before", "fold"])
     if known.empty:
         return None
@@ -271,7 +271,7 @@ def _regrouped(rows: pd.DataFrame) -> int | None:
 
 @dataclass(frozen=True)
 class _Seen:
-    """Verdicts of both, whether each is wrong, and by how much where these are numbers."""
+    """Verdicts of both, whether each is wrong, and the relative errors of numbers."""
 
     verdicts: tuple[NDArray[np.str_], NDArray[np.str_]]
     wrong: tuple[Flags, Flags]
@@ -323,7 +323,7 @@ def _mean(
     groups: NDArray[np.str_],
     how: Drawing,
 ) -> ScoreChange:
-    """Compare the means of what is the better the smaller it is, over some rows."""
+    """Compare the means over some rows of a value that is better if lower."""
     old, new = (one[rows] for one in values)
     grown = paired_gain(old, new, groups[rows], **asdict(how))
     return ScoreChange(name, float(old.mean()), float(new.mean()), grown, True)

@@ -1,4 +1,4 @@
-"""A search over trials, which goes on where it was interrupted; what is suggested is the sampler's."""
+"""A search over trials that continues where it was interrupted."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 Direction: TypeAlias = Literal["maximize", "minimize"]
-#: The attribute of a trial that says which of the search it is.
+#: The attribute of a trial with its number in the search.
 NUMBER = "number"
 
 
 @dataclass(frozen=True)
 class TrialLog:
-    """The trials of one search."""
+    """The stored trials of one search."""
 
     file: Path  # its last four parts are the study's name in a database
-    storage: str | None = None  # the address of the database; without one they are kept in the file
+    storage: str | None = None  # the address of the database; None: the trials are in `file`
 
     @property
     def name(self) -> str:
-        """What the search is called in a database, which others may share."""
+        """The name of the search in a database, which others may share."""
         return "/".join(self.file.with_suffix("").parts[-4:])
 
     @contextmanager
     def opened(self, direction: Direction) -> Iterator[Study]:
-        """Open it, or begin it; a file that was cut off in the middle of a line is begun anew.
+        """Open or create the study; a file that ends in the middle of a line is started again.
 
         Raises
         ------
@@ -65,10 +65,7 @@ class TrialLog:
 
 
 def _finished(study: Study) -> list[FrozenTrial]:
-    """Return the trials from the first one to the last before one is missing.
-
-    A trial is there twice if two processes ran the search, one of which was believed to be dead.
-    """
+    """Return the trials before the first missing number; a trial may be stored twice, by two processes."""
     from optuna.trial import TrialState
 
     ended = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
@@ -79,12 +76,12 @@ def _finished(study: Study) -> list[FrozenTrial]:
 
 
 def begin(storage: str | None) -> None:
-    """Make the tables of a database, if there is one, before several processes would.
+    """Create the tables of a database, if one is used, before several processes do.
 
     Raises
     ------
     InputError
-        If it does not answer, or is none.
+        If it does not answer, or is not a database.
     """
     if storage is not None:
         with _database(storage):
@@ -107,7 +104,7 @@ def _file(path: Path) -> BaseStorage:
 
 @contextmanager
 def _database(storage: str) -> Iterator[Any]:
-    """Connect; what goes wrong is told in one line, which quotes no password."""
+    """Connect; errors are reported in one line, without the password."""
     from optuna.exceptions import StorageInternalError
     from optuna.storages import RDBStorage
     from sqlalchemy import NullPool, make_url
@@ -139,9 +136,9 @@ def _database(storage: str) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class Tuned:
-    """What a search chose."""
+    """The parameters that a search chose."""
 
-    params: dict[str, Any]  # as the model's space has them
+    params: dict[str, Any]  # in the model's search space
     score: float  # the best trial's value
 
 
@@ -150,7 +147,7 @@ T = TypeVar("T", bound=Tuned)
 
 @dataclass(frozen=True)
 class TrialRow:
-    """One trial of a search, as trials.parquet holds it."""
+    """One trial of a search, a row of trials.parquet."""
 
     part: str
     model: str
@@ -158,7 +155,7 @@ class TrialRow:
     state: str
     value: float | None  # None unless it is complete
     params: str  # as JSON
-    #: What it was worth after each step, as a list in JSON: all that is known of one that was pruned.
+    #: Its value after each step, as a list in JSON; a pruned trial has no other value.
     reported: str = "[]"
 
 
@@ -170,8 +167,7 @@ class SearchOutcome(Generic[T]):
     model: str
     tuned: T
     trials: list[TrialRow]
-    #: Shape (n_training_rows,) or None: What inner folds' models said of the training rows that they had not
-    #: seen.
+    #: Shape (n_training_rows,) or None: The inner out-of-fold predictions of the training rows.
     held: NDArray[np.float64] | None = field(default=None, compare=False)
 
 
@@ -187,12 +183,12 @@ def write_found(directory: Path, found: Sequence[SearchOutcome[Any]]) -> None:
 
 
 def read_tuned(directory: Path, kind: type[T]) -> dict[str, dict[str, T]]:
-    """Read tuned.json: what was chosen, by part and model.
+    """Read tuned.json: the chosen parameters by part and model.
 
     Raises
     ------
     InputError
-        If the file is missing or is no such JSON.
+        If the file is missing or has other content.
     """
     path = directory / "tuned.json"
     try:
@@ -212,12 +208,12 @@ def require_parts(directory: Path, tuned: dict[str, Any], parts: Iterable[str]) 
 
 
 def slowest_first(models: Iterable[str], slowest: Sequence[str]) -> list[str]:
-    """Sort so that searches that take longest begin first, and no process is left with one at the end."""
+    """Sort models so that the slowest searches begin first, and no process is left with one at the end."""
     return sorted(models, key=lambda name: slowest.index(name) if name in slowest else len(slowest))
 
 
 def require_known(models: Iterable[str], known: Iterable[str], place: str) -> None:
-    """Raise an InputError if params.yaml names at `place` a model that is not known."""
+    """Raise an InputError if a model that params.yaml names at `place` is unknown."""
     unknown = [name for name in models if name not in known]
     if unknown:
         told = f"models={unknown[0]!r} is none of {', '.join(known)}"
@@ -226,18 +222,18 @@ def require_known(models: Iterable[str], known: Iterable[str], place: str) -> No
 
 @dataclass(frozen=True)
 class Search:
-    """How to search."""
+    """Settings of a search."""
 
     direction: Direction
     trials: int
     first: Sequence[Mapping[str, Any]]  # parameters that the first trials try
-    sampler: Callable[[int], BaseSampler]  # returns who suggests the parameters of the trial of that number
+    sampler: Callable[[int], BaseSampler]  # returns the sampler for the trial of that number
     pruner: BasePruner | None = None  # optuna's default if None
-    #: Where finished trials are kept, so that an interrupted search goes on; in memory if None.
+    #: Store of finished trials, so that an interrupted search can continue; None: in memory.
     log: TrialLog | None = None
 
     def run(self, value: Callable[[Trial], float | None]) -> Study:
-        """Run or finish the search; `value` says what a trial is worth, or None if it is pruned."""
+        """Run or continue the search; `value` returns a trial's score, or None if it is pruned."""
         with nullcontext() if self.log is None else self.log.opened(self.direction) as log:
             return self._run(value, log)
 
@@ -246,7 +242,7 @@ class Search:
         from optuna.trial import TrialState
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        # the log takes each trial once it is finished: every line of it waits for the disk
+        # only finished trials are logged: every line of the log waits for the disk
         study = optuna.create_study(direction=self.direction, pruner=self.pruner)
         done = [] if log is None else _finished(log)
         study.add_trials(done)
@@ -264,7 +260,7 @@ class Search:
 
 
 def drawn(seed: int, startup: int) -> BaseSampler:
-    """Return a sampler that draws at random in so many trials, and learns from them in the others."""
+    """Return a sampler whose first `startup` trials are random; the others learn from them."""
     from optuna.samplers import TPESampler
 
     return TPESampler(seed=seed, n_startup_trials=startup)

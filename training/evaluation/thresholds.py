@@ -1,4 +1,4 @@
-"""From which probability on a case is unsure, and from which it fails: by promises, looks or costs."""
+"""The thresholds of ``unsure`` and ``fail``: by risk guarantees, review rates or costs."""
 
 from __future__ import annotations
 
@@ -15,89 +15,91 @@ from pydantic import FiniteFloat
 
 from data.errors import InputError
 
-#: What may be asked for, beside what the params ask for.
+#: Error rates that can be guaranteed, in addition to those of the parameters.
 SHARES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
-#: How often it is rehearsed, and which share of the groups chooses the cut. The others are the next cases.
+#: Number of random splits of the groups, and share of the groups that choose the threshold; the others act as
+#: future cases.
 REHEARSALS = 200
 CHOOSING = 0.75
-#: The cuts that are tried, the strictest first: below them this part of the share is expected.
+#: Candidate thresholds, the strictest first: the expected rate below each, as a share of the guaranteed rate.
 TRIED = 1.25 ** -np.arange(35.0, -1.0, -1.0)
-#: In the words of who reads a card.
+#: The meaning of the guarantee, for the readers of a card.
 GUARANTEE = (
     "with this confidence, no more are wrong among the next cases, a third as many as these and of other "
     "groups: by learn-then-test, by rehearsals on whole groups, and by the scatter of what is expected"
 )
-#: Of the doubt, this share is left for what rehearsals on the same groups cannot show.
+#: Share of the error probability that is reserved for effects that splits of the same groups cannot show.
 SPARED = 0.75
 _SAME = 1e-12
 
 
 @dataclass(frozen=True)
 class Promised:
-    """A share that may be wrong, and the cut that keeps it."""
+    """A guaranteed error rate, and the threshold that keeps it."""
 
     share: FiniteFloat
-    cut: FiniteFloat | None  # a probability; None if there are too few cases to promise that
-    #: The mean share that was wrong in rehearsals, on groups that had no say in the cut.
+    cut: FiniteFloat | None  # a probability; None if there are too few cases for a guarantee
+    #: The mean error rate on the held-out groups of the random splits.
     measured: FiniteFloat | None = None
-    held: FiniteFloat | None = None  # the share of the rehearsals in which at most `share` was wrong
+    held: FiniteFloat | None = None  # the share of the random splits with an error rate of at most `share`
 
     def turned(self) -> Promised:
-        """Return the same of the other probability: what lay below the cut now lies from the cut on."""
-        # the cut itself was not below
+        """Return the guarantee for the opposite probability: cases below the threshold are at or above it."""
+        # the threshold itself was not below
         return replace(self, cut=None if self.cut is None else float(np.nextafter(1 - self.cut, 2)))
 
 
 @dataclass(frozen=True)
 class RiskGuarantee:
-    """What can be promised of a model: cuts by the share that may be wrong."""
+    """The risk guarantees of a model: thresholds by guaranteed error rate."""
 
-    confidence: FiniteFloat  # with which a promise holds
-    #: fails, groups: the fails that it rests on, and from how many groups they are.
+    confidence: FiniteFloat  # confidence level of the guarantees
+    #: fails, groups: number of fails that the guarantees are based on, and of their groups.
     fails: int
     groups: int
-    missed: tuple[Promised, ...]  # ``pass`` below the cut: at most that share of the fails is missed
-    #: ``fail`` from the cut on: at most that share of the passes raises an alarm.
+    missed: tuple[Promised, ...]  # ``pass`` below the threshold: at most that share of the fails is missed
+    #: ``fail`` from the threshold on: at most that share of the passes raises an alarm.
     false_alarms: tuple[Promised, ...]
-    #: What the confidence is about; older cards know no such words.
+    #: The meaning of the confidence, in words; older cards have the default.
     guarantee: str = "learn-then-test with rehearsals on whole groups"
 
     def needed(self, share: float) -> int:
-        """Return how many fails it takes at least to promise a share, were they all of different groups."""
+        """Return the least number of fails, all of different groups, to guarantee the rate `share`."""
         return needed(share, self.confidence)
 
 
 def needed(share: float, confidence: float) -> int:
-    """Return how many independent cases it takes to promise that at most `share` is wrong."""
+    """Return the number of independent cases needed to guarantee that at most `share` is wrong."""
     return math.ceil(math.log(1 - confidence) / math.log(1 - share))
 
 
 @dataclass(frozen=True)
 class Scored:
-    """Cases, and what models that had not seen them said."""
+    """Cases of a protected class and others, with out-of-fold probabilities."""
 
-    #: Shape (n,): The calibrated probability that a case is one of those that must not lie below the cut.
+    #: Shape (n,): The calibrated probability that a case is of the protected class, which must not be below
+    #: the threshold.
     told: Floats
-    precious: NDArray[np.bool_]  # shape (n,): Whether it is one
+    precious: NDArray[np.bool_]  # shape (n,): Whether it is of the protected class
     groups: NDArray[np.str_]  # shape (n,): Cases of one group resemble each other
 
     def rising(self) -> Scored:
-        """Return the same in the order of the probabilities."""
+        """Return a copy sorted by probability."""
         order = np.argsort(self.told, kind="stable")
         return Scored(self.told[order], self.precious[order], self.groups[order])
 
 
 def kept(known: Scored, shares: Sequence[float], confidence: float, seed: int) -> list[Promised]:
-    """Return, for each share, a cut such that at most that share of the next precious cases lies below it.
+    """Return, for each share, a threshold with at most that share of future protected cases below it.
 
-    It is the highest one of those tried that all judges agree on, and with it on all lower ones.
+    It is the highest candidate such that it and all lower ones pass all tests.
 
     Parameters
     ----------
     confidence : float
-        With which each holds.
+        Confidence level of each guarantee.
     seed : int
-        Of the rehearsals.
+        Random seed of the splits.
     """
     cases = known.rising()
     scores = cases.told[cases.precious]
@@ -111,26 +113,17 @@ def kept(known: Scored, shares: Sequence[float], confidence: float, seed: int) -
 
 
 def cuts_at(rising: Floats, mass: Floats, expected: Floats) -> Floats:
-    """Return the highest cuts below which at most that share of the precious cases is expected.
+    """Return the highest thresholds with at most the `expected` shares of protected cases below them.
 
-    Parameters
-    ----------
-    rising : ndarray of shape (n,)
-        Probabilities in ascending order.
-    mass : ndarray of shape (n,)
-        How many precious cases are expected among the first ones.
+    `rising`, shape (n,), are probabilities in ascending order; `mass`, shape (n,), is the expected number of
+    protected cases up to each of them.
     """
     place = np.searchsorted(mass, expected * mass[-1], "right")
     return np.asarray(rising[np.minimum(place, len(rising) - 1)])
 
 
 def _rehearsed(cases: Scored, expected: Floats, seed: int) -> Floats:
-    """Return which share of the other groups' precious cases lies below cuts of the groups that choose.
-
-    Returns
-    -------
-    ndarray of shape (n_rehearsals, n_shares, n_tried)
-    """
+    """Return shares of held-out protected cases below thresholds, (n_rehearsals, n_shares, n_tried)."""
     group = np.unique(cases.groups, return_inverse=True)[1]
     draws = np.random.default_rng(seed).random((REHEARSALS, group.max(initial=-1) + 1)) < CHOOSING
     found = []
@@ -143,7 +136,7 @@ def _rehearsed(cases: Scored, expected: Floats, seed: int) -> Floats:
 
 
 def _kept(scores: Floats, cuts: Floats, wrong: Floats, share: float, confidence: float) -> Promised:
-    """Choose among cuts in ascending order, which were `wrong` in rehearsals."""
+    """Choose among thresholds in ascending order, with error rates `wrong` in random splits."""
     if len(scores) < needed(share, confidence) or not len(wrong):
         return Promised(share, None)
     sure = confidence + SPARED * (1 - confidence)
@@ -158,14 +151,14 @@ def _kept(scores: Floats, cuts: Floats, wrong: Floats, share: float, confidence:
 
 
 def _room(share: float, below: Floats, cases: float) -> Floats:
-    """Return the probability that no more than a share of so many cases lies below, where `below` do."""
+    """Return the Poisson probability that at most `share` of the cases is below, at rates `below`."""
     from scipy.stats import poisson
 
     return np.asarray(poisson.cdf(math.floor(share * cases + _SAME), below * cases))
 
 
 def _controlled(scores: Floats, cuts: Floats, share: float, confidence: float) -> NDArray[np.bool_]:
-    """Return which of the cuts learn-then-test lets pass."""
+    """Return which thresholds pass learn-then-test."""
     from mapie.risk_control import BinaryClassificationController
 
     control = BinaryClassificationController(
@@ -177,7 +170,7 @@ def _controlled(scores: Floats, cuts: Floats, share: float, confidence: float) -
         fwer_method="fixed_sequence",
     )
     with warnings.catch_warnings():
-        # that all or none of the cuts pass is no news
+        # it warns if all or none of the thresholds pass
         warnings.simplefilter("ignore", UserWarning)
         control.calibrate(scores, np.ones(len(scores), np.int64))
     passed = control.valid_predict_params
@@ -185,7 +178,7 @@ def _controlled(scores: Floats, cuts: Floats, share: float, confidence: float) -
 
 
 Kind = Literal["missed", "false_alarms"]
-#: A look costs at least this share of a false alarm, which makes somebody look, too, and search.
+#: A review costs at least this share of a false alarm, which takes a review, too, and a search.
 CHEAPEST = 0.05
 
 
@@ -197,21 +190,21 @@ class DecisionThresholds:
     high: FiniteFloat
 
     def answers(self, probability: Floats) -> NDArray[np.str_]:
-        """Return the verdicts; NaN is ``invalid``."""
+        """Return the verdicts; NaN becomes ``invalid``."""
         said = np.where(probability >= self.high, "fail", np.where(probability >= self.low, "unsure", "pass"))
         return np.where(np.isnan(probability), "invalid", said)
 
 
 @dataclass(frozen=True)
 class VerdictCosts:
-    """What mistakes cost, in any unit; and a person's look."""
+    """Costs of a missed regression, of a false alarm and of a review, in any unit."""
 
     miss: FiniteFloat
     false_alarm: FiniteFloat
     look: FiniteFloat
 
     def cuts(self) -> DecisionThresholds:
-        """Return between which calibrated probabilities a look costs least (Chow 1970)."""
+        """Return the calibrated probabilities between which a review costs least (Chow 1970)."""
         low, high = self.look / self.miss, 1 - self.look / self.false_alarm
         if low < high:
             return DecisionThresholds(low, high)
@@ -221,20 +214,20 @@ class VerdictCosts:
 
 @dataclass(frozen=True)
 class Usual:
-    """What was said of usual cases."""
+    """Out-of-fold predictions of ordinary cases."""
 
-    told: Floats  # shape (n_cases,): Calibrated probabilities; 0 where nobody is to look
+    told: Floats  # shape (n_cases,): Calibrated probabilities; 0 where no review is wanted
     groups: NDArray[np.str_]  # shape (n_cases,): Cases of one group resemble each other
 
     def price(self, saved: Floats, share: float, confidence: float) -> float:
-        """Return the lowest price of a look at which at most that share of the next cases is worth it.
+        """Return the lowest price of a review at which at most `share` of future cases is worth one.
 
         Parameters
         ----------
         saved : ndarray of shape (n_cases,)
-            What a look at each saves.
+            Savings by a review of each case.
         confidence : float
-            That it is no more, by the scatter of whole groups.
+            Probability that the share is not exceeded, by the variation between groups.
         """
         from scipy.stats import norm
 
@@ -250,56 +243,56 @@ class Usual:
         fits = bisect_right(range(1, int(share * len(saved)) + 1), share, key=most)
         if fits == len(saved):
             return 0.0
-        # just above what the first case saves that is one too many
+        # just above the savings of the first case beyond the limit
         return float(np.nextafter(falling[fits], np.inf)) if fits else math.inf
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What holds for looks, whatever they are worth."""
+    """Limits on reviews that hold whatever a review is worth."""
 
-    confidence: float = 0.5  # that no more are sent than may be; 0.5: as many, in the mean
-    cheapest: float = CHEAPEST  # the lowest price of a look, in false alarms
-    high: float | None = None  # where ``fail`` begins; above 1: nothing fails. None: where looks do not pay.
+    confidence: float = 0.5  # that the review rate is not exceeded; 0.5: it is kept in the mean
+    cheapest: float = CHEAPEST  # the lowest price of a review, in false alarms
+    high: float | None = None  # threshold of ``fail``; above 1: nothing fails; None: chosen by the costs
 
 
 @dataclass(frozen=True)
 class DecisionPolicy:
-    """Where ``unsure`` and ``fail`` are to begin."""
+    """The requested limits that determine the thresholds of ``unsure`` and ``fail``."""
 
     #: missed, false_alarms: the share of the fails that may be missed, and of the passes that may raise an
     #: alarm; None: the threshold decides.
     missed: FiniteFloat | None = None
     false_alarms: FiniteFloat | None = None
-    #: The share of the cases that may be ``unsure`` at most, in place of `missed`; see `looking`.
+    #: Largest share of the cases that may be ``unsure``, in place of `missed`; see `looking`.
     looks: FiniteFloat | None = None
     costs: VerdictCosts | None = None  # in place of all three
 
     @property
     def beneath(self) -> bool:
-        """Whether what is too small a change to fail may be ``unsure``: where misses are promised."""
+        """Whether changes below the minimum effect size may be ``unsure``: if misses are limited."""
         return self.missed is not None
 
 
 def cuts_for(
     promise: RiskGuarantee | None, threshold: float, wish: DecisionPolicy, usual: Usual | None = None
 ) -> DecisionThresholds:
-    """Return the cuts that `wish` asks for.
+    """Return the thresholds for the policy `wish`.
 
-    What cannot be promised is kept by calling nothing ``pass``, or nothing ``fail``. Where both promises
-    leave room for one threshold, nothing is ``unsure``.
+    A rate that cannot be guaranteed is kept by never giving ``pass``, or never ``fail``. Where both
+    guarantees allow a single threshold, nothing is ``unsure``.
 
     Parameters
     ----------
     threshold : float
-        From which on ``fail`` is the better guess.
+        Probability from which ``fail`` is the better guess.
     usual : Usual, optional
-        Needed where the wish has `looks`.
+        Needed for a limit on reviews (`looks`).
 
     Raises
     ------
     InputError
-        If the promise says nothing of a share that is wished for.
+        If the guarantee does not have a requested rate.
     """
     if wish.costs is not None:
         return wish.costs.cuts()
@@ -322,11 +315,11 @@ def cuts_for(
 
 
 def looking(threshold: float, usual: Usual, share: float, limits: Limits) -> DecisionThresholds:
-    """Return the cuts that send at most that share of the cases to a person, those most worth a look.
+    """Return the thresholds that send at most `share` of the cases to a person, those most worth a review.
 
-    At the threshold a miss and a false alarm are equally dear, so it says what a miss costs in false alarms.
-    By these costs a look saves what the better verdict without it is expected to cost. The price of a look is
-    raised until no more cases are worth one (Chow 1970).
+    At the threshold a missed regression and a false alarm cost the same, which gives the cost of a miss in
+    false alarms. By these costs a review saves the expected cost of the better verdict without it. The price
+    of a review is raised until no more cases are worth one (Chow 1970).
     """
     odds, fixed = threshold / (1 - threshold), limits.high is not None
     high = threshold if limits.high is None else limits.high
@@ -349,15 +342,15 @@ def _level(promise: RiskGuarantee | None, name: Kind, share: float) -> Promised:
 
 Floats = NDArray[np.float64]
 
-#: Cuts whose balanced accuracy is this close to the best one are as good as it.
+#: Thresholds whose balanced accuracy is this close to the best one are as good as it.
 PLATEAU = 0.005
-#: Probabilities nearer to 0 or 1 than this are not told apart when the middle of a plateau is sought.
+#: Probabilities are clipped to this distance from 0 and 1 to find the middle of a plateau.
 EXTREME = 1e-3
 
 
 @dataclass(frozen=True)
 class Cut:
-    """A threshold, and the balanced accuracy at the best cut of its plateau."""
+    """A threshold, and the balanced accuracy at the best threshold of its plateau."""
 
     threshold: float
     balanced_accuracy: float
@@ -366,21 +359,21 @@ class Cut:
 def best_cut(y: NDArray[np.int64], probability: Floats) -> Cut:
     """Choose the threshold with the highest balanced accuracy.
 
-    The best cut among few fails is often a narrow accident. So all neighbouring cuts that are within
-    `PLATEAU` of it count as one plateau, and the threshold is the plateau's middle on the scale of
-    log-odds, which stays a distance from both edges for confident and for timid models alike.
+    The best threshold among few fails is often best by chance in a narrow range. So all neighbouring
+    thresholds that are within `PLATEAU` of it form a plateau, and the result is the plateau's middle on the
+    scale of log-odds, which has a distance from both edges for confident and for unconfident models alike.
 
     Parameters
     ----------
     y : ndarray of shape (n_rows,)
         Labels, 1 is fail; both must occur.
     probability : ndarray of shape (n_rows,)
-        Of fail, by models that had not seen the row.
+        Out-of-fold probability of fail.
     """
     values, place = np.unique(probability, return_inverse=True)
     fails = np.bincount(place, weights=y)
     passes = np.bincount(place, weights=1 - y)
-    # cut i: fail from values[i] on; the cut 0 fails everything, which is never better than 0.5
+    # threshold i: fail from values[i] on; threshold 0 fails everything, which is never better than 0.5
     caught = (fails.sum() - np.cumsum(fails)) / fails.sum()
     spared = np.cumsum(passes) / passes.sum()
     balanced = (caught + spared)[:-1] / 2
@@ -394,26 +387,22 @@ def best_cut(y: NDArray[np.int64], probability: Floats) -> Cut:
 
 
 def _middle(low: float, high: float) -> float:
-    """Return the point between both whose log-odds are half way, and that is above `low` in any case."""
+    """Return the point between both with the mean log-odds, in any case above `low`."""
     edges = np.clip([low, high], EXTREME, 1 - EXTREME)
     odds = float(np.log(edges / (1 - edges)).mean())
     middle = 1 / (1 + np.exp(-odds))
     return float(middle) if low < middle <= high else float((low + high) / 2)
 
 
-#: Shares that differ by less than this are the same: 30.15 is 0.5 % above 30.
+#: Shares that differ by less than this are equal: 30.15 is 0.5 % above 30.
 SAME = 1e-9
 
 
 def below_floor(worst_change: Floats, floor: float) -> NDArray[np.bool_]:
-    """Return where no median got worse by as much as may be called a regression.
+    """Return where no median worsened by at least the minimum effect size `floor` (0: no minimum).
 
-    Parameters
-    ----------
-    worst_change : ndarray of shape (n_comparisons,)
-        As `features.comparisons.vectors.Asked` has it: negative is worse.
-    floor : float
-        As a share of the baseline's median; 0 = there is no floor.
+    `worst_change`, shape (n_comparisons,), and `floor` are shares of the baseline's median; a negative change
+    is worse.
     """
     if floor == 0:
         return np.zeros(len(worst_change), bool)
@@ -421,28 +410,22 @@ def below_floor(worst_change: Floats, floor: float) -> NDArray[np.bool_]:
 
 
 def decided(probability: Floats, worst_change: Floats, floor: float) -> Floats:
-    """Return the probability of ``fail`` that counts: 0 below the floor, else the model's."""
+    """Return the probabilities of ``fail``, set to 0 below the minimum effect size `floor`."""
     return np.where(below_floor(worst_change, floor), 0.0, probability)
 
 
 def discounted(told: Floats, below: NDArray[np.bool_], beneath: float) -> Floats:
-    """Return calibrated probabilities, and so much of those below the floor, from where no model learns."""
+    """Return calibrated probabilities, multiplied by `beneath` where flagged `below`."""
     return np.where(below, beneath * told, told)
 
 
 def verdicts(
     cuts: DecisionThresholds, told: Floats, below: NDArray[np.bool_], *, beneath: bool
 ) -> NDArray[np.str_]:
-    """Return the verdicts; nothing fails below the floor.
+    """Return the verdicts; nothing fails in rows `below` the minimum effect size.
 
-    Parameters
-    ----------
-    told : ndarray of shape (n_comparisons,)
-        Calibrated probabilities.
-    below : ndarray of bool, shape (n_comparisons,)
-        Which lie below the floor.
-    beneath : bool
-        Whether these may be ``unsure``; see `training.evaluation.thresholds.Wish`.
+    `told` are calibrated probabilities, shape (n_comparisons,); `beneath`: whether rows `below` may be
+    ``unsure`` (`DecisionPolicy.beneath`).
     """
     said = cuts.answers(told)
     doubted = (said != "pass") & beneath

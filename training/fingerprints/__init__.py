@@ -1,4 +1,4 @@
-"""From vectors of fingerprints to models."""
+"""Training for the model family ``fingerprints``: profiles of applications, and forecasts."""
 
 from training.supply import TrainingSupply, lazily
 

@@ -1,10 +1,10 @@
-"""Whether two profiles differ, and in which stressors (seed 003, section 5.3).
+"""The test whether two profiles differ, and in which stressors (seed 003, section 5.3).
 
-A bootstrap of each profile on its own calls one in five pairs of equal profiles different (10 machines a
-side, 40 stressors), so the resampling is done under the hypothesis that the profiles are equal: performances
-are exchanged between both sides, which holds its level for few machines too. Machines of one CPU model are
-near-copies and are exchanged as one: each for itself, four of five pairs of equal profiles on 9 simulated CPU
-models of 3 machines are called different.
+A bootstrap of each profile by itself calls one in five pairs of equal profiles different (10 machines a side,
+40 stressors). So performances are exchanged between both sides, under the hypothesis that the profiles are
+equal, which keeps the significance level for few machines, too. Machines of one CPU model are near-copies and
+are exchanged together: exchanged one by one, four of five pairs of equal profiles on 9 simulated CPU models
+of 3 machines are called different.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from training.fingerprints.profiles import Profile, shares_of, sums_of, top
 from training.fingerprints.trust import few
 
 Floats = NDArray[np.float64]
-#: CPU models (or machines) below which no exchange can be significant after allowing for all stressors.
+#: Least number of CPU models (or machines) for which an exchange can be significant after adjusting for all
+#: stressors.
 FEW = 8
-#: Applications that are looked at, and how often the machines of each are halved.
+#: Number of applications that are tested, and of halvings of the machines of each.
 APPLICATIONS, HALVINGS = 20, 5
 
 
@@ -45,14 +46,14 @@ class ProfileDifference:
     features : DataFrame
         Per stressor, least p-value first: ``stressor, importance_a, importance_b`` (largest = 100),
         ``change`` (b - a), ``score_a, score_b`` (signed correlation-adjusted scores, which are tested),
-        ``p_value`` (adjusted for all stressors), ``moved`` (bool).
+        ``p_value`` (adjusted for all stressors), ``moved`` (bool: significant).
     categories : DataFrame
         The same columns, without scores, per ``category`` of table 1, whose shares are tested.
     stops_at : str or None
-        The stressor at which the seed's algorithm stops: the first, in the ranking of a, whose importances
-        differ by more than `tolerance` (of 100); None where the profiles are equivalent.
+        The stressor at which the algorithm of seed 003 stops: the first, in the ranking of a, whose
+        importances differ by more than `tolerance` (of 100); None where the profiles are equivalent.
     reasons : tuple of str
-        Why the test must not be relied upon (few machines); may be empty.
+        Why the test is unreliable (few machines); may be empty.
     """
 
     a: str
@@ -67,12 +68,12 @@ class ProfileDifference:
 
     @property
     def moved(self) -> tuple[str, ...]:
-        """The stressors that really moved."""
+        """The stressors that changed significantly."""
         return tuple(self.features.loc[self.features["moved"], "stressor"])
 
     @property
     def significant(self) -> bool:
-        """Whether any stressor moved."""
+        """Whether any stressor changed significantly."""
         return bool(self.features["moved"].any())
 
 
@@ -80,7 +81,7 @@ class ProfileDifference:
 class Exchanged:
     """Scores of both sides, shape (1 + n_exchanges, n_columns); the first row is as measured.
 
-    `least` is the least p-value that so few units can give.
+    `least` is the least p-value that this number of units can give.
     """
 
     a: Floats
@@ -117,7 +118,7 @@ def exchanged(a: Measured, b: Measured, number: int, seed: int) -> Exchanged:
     """Exchange performances between two applications, or two sets of machines, with one row per machine.
 
     Where both were measured on mostly the same machines, the two (standardised) performances of a machine are
-    swapped, alike for all machines of a CPU model. Elsewhere machines are dealt to the two sides: those of a
+    swapped, alike for all machines of a CPU model. Otherwise machines are dealt to the two sides: those of a
     CPU model that both sides have among themselves, and each other CPU model as a whole.
     """
     generator = np.random.default_rng(seed)
@@ -141,7 +142,7 @@ def adjusted(changes: Floats) -> Floats:
 
 
 def stops_at(a: Profile, b: Profile, tolerance: float) -> str | None:
-    """Walk down the ranking of a until an importance in b is not similar (section 5.3)."""
+    """Return the first stressor in the ranking of a whose importance in b differs (section 5.3), or None."""
     other = b.features.set_index("stressor")["importance"]
     for stressor, importance in zip(a.features["stressor"], a.features["importance"], strict=True):
         if abs(importance - other[stressor]) > tolerance:
@@ -189,7 +190,7 @@ def _dealt(a: Measured, b: Measured, number: int, generator: np.random.Generator
 
 
 def _within(side: Floats, strata: NDArray[np.str_], generator: np.random.Generator) -> Floats:
-    """Return the sides dealt anew among the units of each stratum."""
+    """Return the sides permuted among the units of each stratum."""
     order = np.argsort(strata, kind="stable")
     dealt = np.empty_like(side)
     dealt[order] = side[np.lexsort((generator.random(len(side)), strata))]
@@ -199,7 +200,7 @@ def _within(side: Floats, strata: NDArray[np.str_], generator: np.random.Generat
 def _least(side: Floats, strata: NDArray[np.str_]) -> float:
     parts = [side[strata == stratum] for stratum in np.unique(strata)]
     deals = prod(comb(len(part), int(part.sum())) for part in parts)
-    # where both sides are as large, changing all of them over changes nothing
+    # with sides of equal size, exchanging all units changes nothing
     mirrored = all(2 * part.sum() == len(part) for part in parts)
     return (2 if mirrored else 1) / deals
 
@@ -211,7 +212,7 @@ def _standard(values: Floats) -> Floats:
 
 
 def _compared(a: pd.DataFrame, b: pd.DataFrame, p_values: pd.Series, significance: float) -> pd.DataFrame:
-    """Put two tables of importances beside the p-values of what their rows are about, which are named."""
+    """Join two tables of importances with the p-values of their rows."""
     told = [name for name in ("importance", "score") if name in a]
     sides = [side.set_index(p_values.index.name)[told] for side in (a, b)]
     table = p_values.to_frame().join([sides[0].add_suffix("_a"), sides[1].add_suffix("_b")])
@@ -235,7 +236,7 @@ def _reasons(a: Profile, b: Profile, scores: Exchanged, params: Profiling) -> It
 
 @dataclass(frozen=True)
 class FalseAlarms:
-    """Numbers of A/A pairs (halves of an application's machines) and of those that seemed to differ."""
+    """Numbers of A/A pairs (halves of an application's machines) and of those called different."""
 
     applications: int
     pairs: int
@@ -243,7 +244,7 @@ class FalseAlarms:
 
     @property
     def share(self) -> float:
-        """Alarms per pair."""
+        """False alarms per pair."""
         return self.alarms / self.pairs
 
 
@@ -252,8 +253,8 @@ def false_alarms(
 ) -> FalseAlarms | None:
     """Compare applications on one half of their machines with the other half, several times.
 
-    Of more than `APPLICATIONS`, that many are taken at equal distances. None where no application was
-    measured on enough machines.
+    Of more than `APPLICATIONS`, that many evenly spaced ones are used. None where no application was measured
+    on enough machines.
     """
     every = [table.measured(name).by_machine() for name in applications]
     enough = [one for one in every if len(one.machines) >= 2 * FEW]
@@ -285,7 +286,7 @@ Verdict = Literal["supported", "not supported", "not enough diversity"]
 OFTEN = 0.5
 
 
-#: How many stressors must be of memory for a program to be memory intensive (section 6.1).
+#: Number of leading stressors that must be of memory for a program to be memory intensive (section 6.1).
 FIRST = 3
 
 
@@ -294,7 +295,7 @@ COLUMNS = ("figure", "claim", "applications", "seed_says", "we_find", "verdict",
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the seed on one application, or on two that are compared.
+    """A claim of seed 003 on one application, or on two that are compared.
 
     "leads": the `stressors` are among the most important; "memory": the first three are of memory (Mem or VM
     in table 1); "differs": the two profiles differ (in those stressors, if any are named).
@@ -342,7 +343,7 @@ def claims(
     params: Profiling,
     seed: int,
 ) -> pd.DataFrame:
-    """Test the seed's claims on the data.
+    """Test the claims of seed 003 on the data.
 
     A claim is supported if it holds in half of the resamples of the machines and the ranking can be trusted,
     or by the test of two profiles. Claims about applications without a profile are left out.
@@ -350,7 +351,7 @@ def claims(
     Returns
     -------
     DataFrame
-        ``figure, claim, applications, seed_says`` (the top five of the seed's method on this data),
+        ``figure, claim, applications, seed_says`` (the top five by the method of seed 003 on this data),
         ``we_find, verdict`` ("supported" | "not supported" | "not enough diversity"), ``reasons``.
     """
     rows = [

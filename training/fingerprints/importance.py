@@ -1,10 +1,10 @@
-"""Our way to a profile: correlation-adjusted scores, which share importance among correlated stressors.
+"""Importance of stressors by correlation-adjusted scores, which divide it among correlated stressors.
 
 On logarithms a power law (performance = product of rates to some power) is a linear regression. Its R2 is
 split among the stressors by the squares of the correlation-adjusted (CAR) scores ``R^(-1/2) r`` of Zuber and
-Strimmer (2011): ``R`` are the correlations among the stressors, ``r`` those with the performance. Twins get
-equal shares, and the shares of a group add up to what the group explains, which the seed's importances don't
-do: each split gives everything to the one twin that happened to be ahead.
+Strimmer (2011): ``R`` are the correlations among the stressors, ``r`` those with the performance. Identical
+stressors get equal shares, and the shares of a group add up to the R2 of the group. The importances of seed
+003 don't have these properties: each split credits only the stressor that it happens to use.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
 Boosting = Literal["gradient-boosting", "xgboost"]
-#: Section 5.2 as the paper's scripts have it: 1000 trees of depth 4 at rate 0.01.
+#: Settings of section 5.2, from the paper's scripts: 1000 trees of depth 4 at rate 0.01.
 TREES, DEPTH, RATE = 1000, 4, 0.01
 
 
@@ -32,17 +32,17 @@ def seed_shares(
     weights: NDArray[np.float64] | None = None,
     boosting: Boosting = "gradient-boosting",
 ) -> NDArray[np.float64]:
-    """Return the importances of the seed's regression from z-scores to the performance.
+    """Return the importances of the regression of seed 003 from z-scores to the performance.
 
     Parameters
     ----------
     seed : int
-        Breaks ties between splits.
+        Random seed for ties between splits.
     weights : ndarray of shape (n_rows,), optional
-        How often each row counts.
+        Weight of each row.
     boosting : {"gradient-boosting", "xgboost"}
-        scikit-learn's, as in the paper, or the quick equivalent. Of equally good splits scikit-learn draws
-        one and XGBoost takes the first column.
+        scikit-learn's, as in the paper, or a faster equivalent. Of equally good splits scikit-learn draws one
+        and XGBoost takes the first column.
 
     Returns
     -------
@@ -57,7 +57,7 @@ def seed_shares(
 
 
 def seed_model(boosting: Boosting, seed: int) -> Any:
-    """Return the seed's regression, unfitted."""
+    """Return the unfitted regression of seed 003."""
     if boosting == "xgboost":
         from xgboost import XGBRegressor
 
@@ -79,11 +79,11 @@ def seed_model(boosting: Boosting, seed: int) -> Any:
 
 #: Weight of the identity in ``R``: correlations of 40 stressors over some tens of machines are singular.
 SHRINKAGE = 0.3
-#: Resamples whose correlations are computed in one go; bounds memory.
+#: Number of resamples whose correlations are computed at a time; bounds memory.
 BLOCK = 16
-#: Stressors whose logarithms correlate by this much on average are one cluster.
+#: Stressors whose logarithms correlate by this much on average form one cluster.
 ALIKE = 0.9
-#: Below this a constant column differs from its mean by rounding only.
+#: A constant column differs from its mean by less than this, by rounding.
 STILL = 1e-9
 
 
@@ -103,8 +103,8 @@ def log_rates(x: Floats, known: NDArray[np.int64] | None = None) -> Floats:
 def car_scores(measured: Measured, weights: Floats | None = None) -> Floats:
     """Return signed correlation-adjusted scores, shape (n_resamples, n_columns); positive: both faster.
 
-    Their squares are what each stressor explains. `weights`, shape (n_resamples, n_rows), says how often each
-    row counts in each resample; None: one resample with every row once.
+    Their squares are the R2 that each stressor explains. `weights`, shape (n_resamples, n_rows), is the
+    weight of each row in each resample; None: one resample with every row once.
     """
     counts = np.ones((1, len(measured.y))) if weights is None else weights
     logs = log_rates(measured.x)
@@ -117,7 +117,7 @@ def car_scores(measured: Measured, weights: Floats | None = None) -> Floats:
 def correlations(measured: Measured, weights: Floats) -> Floats:
     """Return absolute correlations of each column with the performance, shape (n_resamples, n_columns).
 
-    `weights`, shape (n_resamples, n_rows), says how often each row counts; 0 where a column does not vary.
+    0 where a column does not vary. `weights`, shape (n_resamples, n_rows), is the weight of each row.
     """
     logs, speed = log_rates(measured.x), measured.speed
     logs, speed = logs - logs.mean(axis=0), speed - speed.mean()
@@ -130,7 +130,7 @@ def correlations(measured: Measured, weights: Floats) -> Floats:
 
 
 def car_operator(logs: Floats) -> Floats:
-    """Return the matrix (n_columns, n_rows) that turns standardised performances into scores."""
+    """Return the matrix (n_columns, n_rows) that converts standardised performances to scores."""
     centred = logs - logs.mean(axis=0)
     spread = centred.std(axis=0)
     standard = centred / np.where(spread > STILL, spread, np.inf)
@@ -149,7 +149,7 @@ def _car(both: Floats, counts: Floats) -> Floats:
 
 
 def _correlation(both: Floats, weights: Floats) -> Floats:
-    """Return weighted correlations; a column that does not vary correlates with nothing."""
+    """Return weighted correlations; 0 for a column that does not vary."""
     mean = weights @ both
     centred = (both - mean) * np.sqrt(weights)[:, None]
     covariance = centred.T @ centred
@@ -203,7 +203,7 @@ class HeldOut:
 
 
 def folds(cpus: NDArray[np.str_], number: int = FOLDS) -> Iterator[tuple[Rows, Rows]]:
-    """Yield training and test rows; the machines of a CPU model are in one part only."""
+    """Yield training and test rows; no CPU model is split between them."""
     from sklearn.model_selection import GroupKFold
 
     parts = min(number, len(np.unique(cpus)))
@@ -211,9 +211,9 @@ def folds(cpus: NDArray[np.str_], number: int = FOLDS) -> Iterator[tuple[Rows, R
 
 
 def held_out(measured: Measured, groups: Sequence[Sequence[int]], seed: int) -> HeldOut:
-    """Predict each CPU model from the others, as it is and with each group of columns shuffled.
+    """Predict each CPU model from the others, unchanged and with each group of columns shuffled.
 
-    The regression is a forest of extremely randomised trees on logarithms: quick, and without assumptions
+    The regression is a forest of extremely randomised trees on logarithms: fast, and without assumptions
     about how stressors act together.
     """
     if len(np.unique(measured.cpus)) < 2:  # noqa: PLR2004 - one to learn from, one to predict
@@ -234,11 +234,11 @@ def held_out(measured: Measured, groups: Sequence[Sequence[int]], seed: int) -> 
 
 
 def more_for(measured: Measured, reached: float, wanted: float, seed: int) -> float:
-    """Estimate how many times as many machines like these a regression needs to reach R2 `wanted`.
+    """Estimate the factor of the number of machines that a regression needs to reach R2 `wanted`.
 
-    The unexplained part is taken to fall as a power of the number of CPU models; the exponent comes from
-    folds that learn from half of them and from most. Infinite where half of the machines teach as much as
-    most.
+    The unexplained part is assumed to fall as a power of the number of CPU models; the exponent comes from
+    folds that learn from half of them and from most. Infinite where half of the machines are as good as most,
+    and with at most two CPU models.
     """
     parts = min(FOLDS, len(np.unique(measured.cpus)))
     if parts <= HALVES:
@@ -253,7 +253,7 @@ def more_for(measured: Measured, reached: float, wanted: float, seed: int) -> fl
 
 
 def r2(misses: Floats, truth: Floats) -> float:
-    """Return the share of the variance that predictions explain; NaN where there is none."""
+    """Return the share of the variance of `truth` that predictions explain; NaN without variance."""
     total = float(((truth - truth.mean()) ** 2).sum())
     return 1 - float((misses**2).sum()) / total if total else float("nan")
 

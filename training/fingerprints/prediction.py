@@ -18,11 +18,11 @@ from training.fingerprints.importance import STILL, Boosting, folds, log_rates, 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
-#: CPU models below which held-out errors say little about the next one.
+#: Number of CPU models below which held-out errors say little about the next one.
 FEW_CPUS = 5
-#: To what power of their relevance scores are stretched, by support vector machine.
+#: Powers of their relevance that scores are multiplied by, one per support vector machine.
 POWERS = (0, 1, 2)
-#: Of the kernel, for scores that are as many as there are columns.
+#: Coefficient of the kernel, times the number of columns.
 WIDTH = 0.01
 
 
@@ -30,7 +30,7 @@ WIDTH = 0.01
 class Prediction:
     """An application's predicted performance on one machine, in the application's unit.
 
-    `low` and `high` hold the true value with probability `confidence`; `reasons`: why not to rely upon it.
+    `low` and `high` contain the true value with probability `confidence`; `reasons`: why not to rely on it.
     """
 
     application: str
@@ -46,7 +46,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Member:
-    """A regression of the standardised speed, and what each score is multiplied by before it."""
+    """A regression of the standardised speed, and the factor of each score in its input."""
 
     stretch: Floats
     regression: Any
@@ -60,10 +60,10 @@ class Member:
 class Predictor:
     """Four regressions on standardised logarithms of the rates, whose predictions are averaged.
 
-    Support vector machines are smooth and can leave the range that they have seen; boosted trees follow
-    steps. A kernel treats all scores alike, and most have nothing to do with the application, so two of the
-    three machines stretch them by their correlation with it, once and twice. Further columns are how each
-    stressor scales from one thread to all. A server of a CPU model with n servers weighs n ** -0.5.
+    Support vector machines are smooth and can leave the range of the training data; boosted trees follow
+    steps. A kernel weighs all scores equally, and most are irrelevant to the application, so two of the three
+    machines multiply them by their correlation with it, or by its square. Further columns are how each
+    stressor scales from one thread to all. A server of a CPU model with n servers has the weight n ** -0.5.
 
     `scaling`, shape (n_stressors, 2), has the columns of stressors on every thread and on one; `mean` and
     `spread`, shape (n_columns + n_stressors,), standardise the inputs, `centre` and `scale` the speeds.
@@ -88,7 +88,7 @@ class Predictor:
 
 
 def learn(measured: Measured, seed: int) -> Predictor:
-    """Fit a predictor to rows of one per machine."""
+    """Fit a predictor to `measured`, with one row per machine."""
     logs, speed = log_rates(measured.x), measured.speed
     scaling = _scaling(measured.columns)
     described = _scaled(logs, scaling)
@@ -114,7 +114,7 @@ def learn(measured: Measured, seed: int) -> Predictor:
 
 
 def relevance(scores: Floats, target: Floats, weights: Floats) -> Floats:
-    """Return how closely each column goes with the target: the weighted correlation, without its sign."""
+    """Return the absolute weighted correlation of each column with the target."""
     product = np.abs((weights[:, None] * scores * target[:, None]).mean(axis=0))
     spread = np.sqrt((weights[:, None] * scores**2).mean(axis=0) * (weights * target**2).mean())
     return np.asarray(
@@ -133,7 +133,7 @@ def _scaled(logs: Floats, scaling: Rows) -> Floats:
 
 
 def _members(relevant: Floats, seed: int) -> Iterator[tuple[Floats, Any]]:
-    """Yield the regressions, unfitted, and what their scores are multiplied by."""
+    """Yield the factors of the scores, and an unfitted regression."""
     from sklearn.svm import SVR
     from xgboost import XGBRegressor
 
@@ -141,7 +141,7 @@ def _members(relevant: Floats, seed: int) -> Iterator[tuple[Floats, Any]]:
     for power in POWERS:
         stretch = relevant**power
         size = float(np.sqrt((stretch**2).mean()))
-        # as far apart as unstretched scores are, for one width of the kernel to fit
+        # keep the mean distance of unscaled scores, so that one kernel coefficient suits all
         alike = stretch / size if size > 0 else np.ones(columns)
         yield alike, SVR(C=10, gamma=WIDTH / columns, epsilon=0.02)
     yield (
@@ -183,7 +183,7 @@ def predict(
     x : ndarray of shape (n, n_columns)
         Their rates, in the order of ``measured.columns``; NaN where a stressor did not run.
     confidence : float
-        Of the interval, for example 0.9.
+        Nominal coverage of the interval, for example 0.9.
 
     Raises
     ------
@@ -223,7 +223,7 @@ def _reasons(known: Measured, misses: Floats) -> tuple[str, ...]:
     return tuple(reason for failed, reason in found if failed)
 
 
-#: Trees of the plain forest that others are compared with.
+#: Number of trees in the plain forest, a reference method.
 TREES = 60
 METRICS = ("within_tolerance", "mape", "median_error", "r2", "coverage")
 
@@ -293,7 +293,7 @@ def _seed_method(task: Forecast, train: Any, test: Any) -> Floats:
     measured = task.measured
     scores = zscores(measured.x, train)
     model = seed_model(task.boosting, task.seed).fit(scores[train], measured.y[train])
-    # trees stay within what they have seen, but boosting may overshoot it
+    # boosting may exceed the range of the training values
     predicted = np.clip(model.predict(scores[test]), measured.y[train].min(), measured.y[train].max())
     return replace(measured, y=predicted).speed
 

@@ -20,11 +20,11 @@ from training.fingerprints.importance import car_scores, clusters, correlations,
 from training.fingerprints.trust import Evidence, Trust, Unit, chance, lead, trust
 
 Floats = NDArray[np.float64]
-#: Stressors whose ranking is judged by its stability.
+#: Number of leading stressors whose stability is measured.
 TOP = 5
-#: Machines of this many CPU models are resampled as whole CPU models.
+#: Least number of CPU models to resample whole CPU models instead of machines.
 MANY_CPUS = 10
-#: A resample with fewer units than this has nothing to correlate.
+#: Least number of units in a resample to compute correlations.
 ENOUGH = 3
 
 
@@ -70,7 +70,7 @@ class Profile:
 
 
 def profile(measured: Measured, params: Profiling, seed: int) -> Profile:
-    """Infer which stressors explain an application's performance, and how far that can be trusted.
+    """Infer which stressors explain an application's performance, and whether the result can be trusted.
 
     Raises InputError if there are fewer than two machines, or all perform alike.
     """
@@ -111,7 +111,7 @@ def profile(measured: Measured, params: Profiling, seed: int) -> Profile:
 
 
 def _described(features: pd.DataFrame, columns: tuple[str, ...], alike: list[list[int]]) -> pd.DataFrame:
-    """Name the cluster and the categories of each stressor."""
+    """Add the cluster and the categories of each stressor."""
     cluster_of = {columns[column]: number for number, group in enumerate(alike, 1) for column in group}
     stressors = features["stressor"]
     kinds = [", ".join(CATEGORIES.get(stressor_of(name), ("other",))) for name in stressors]
@@ -119,12 +119,12 @@ def _described(features: pd.DataFrame, columns: tuple[str, ...], alike: list[lis
 
 
 def resampled_unit(measured: Measured) -> Unit:
-    """Say what is resampled: whole CPU models, or machines where there are only a few CPU models."""
+    """Return the unit of resampling: CPU models, or machines where CPU models are few."""
     return "CPU models" if len(np.unique(measured.cpus)) >= MANY_CPUS else "machines"
 
 
 def units(measured: Measured) -> NDArray[np.str_]:
-    """Return what is resampled, by row."""
+    """Return the unit of resampling of each row."""
     return measured.cpus if resampled_unit(measured) == "CPU models" else measured.machines
 
 
@@ -140,13 +140,13 @@ def overlap(tops: Sequence[frozenset[int]]) -> float:
 
 
 def scaled(values: Floats) -> Floats:
-    """Scale so that the largest is 100 (section 5.2)."""
+    """Scale so that the largest value is 100 (section 5.2)."""
     largest = values.max()
     return np.asarray(100 * values / largest if largest > 0 else values * 0, np.float64)
 
 
 def shares_of(scores: Floats) -> Floats:
-    """Return the share of each column in the sum of the squares of a row; rows of zeros stay."""
+    """Return the squares of the scores as shares of their row's sum; rows of zeros stay zero."""
     squares = scores**2
     totals = squares.sum(axis=1, keepdims=True)
     return np.asarray(squares / np.where(totals > 0, totals, 1), np.float64)
@@ -154,7 +154,7 @@ def shares_of(scores: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class _Shares:
-    """Shares of all rows (first) and of the resamples, and how wide intervals are."""
+    """Shares in all rows (first) and in the resamples, and the confidence level of intervals."""
 
     shares: Floats
     confidence: float
@@ -180,7 +180,7 @@ class _Shares:
 
 
 def sums_of(groups: Collection[Sequence[int]], columns: int) -> Floats:
-    """Return how much of each column (rows) belongs to each group (columns); rows add up to 1."""
+    """Return the share of each column (rows) in each group (columns); rows add up to 1."""
     sums = np.zeros((columns, len(groups)))
     for number, members in enumerate(groups):
         sums[members, number] = 1
@@ -188,11 +188,11 @@ def sums_of(groups: Collection[Sequence[int]], columns: int) -> Floats:
 
 
 def resamples(units: NDArray[np.str_], number: int, seed: int) -> NDArray[np.float64]:
-    """Return how often each row counts in each bootstrap resample of the units, shape (number, n_rows).
+    """Return the weight of each row in each bootstrap resample of the units, shape (number, n_rows).
 
-    All rows of a unit (a machine, a CPU model) count alike. Counts are Poisson with mean 1 (Oza and Russell
-    2001), or exponential with mean 1 (the Bayesian bootstrap) where fewer than three units would count. They
-    are drawn from the unit's name, so that profiles which share machines are resampled together.
+    All rows of a unit (a machine, a CPU model) have the same weight. Weights are Poisson with mean 1 (Oza and
+    Russell 2001), or exponential with mean 1 (the Bayesian bootstrap) where fewer than three units would
+    count. They are seeded by the unit's name, so that profiles which share machines are resampled together.
     """
     names, rows = np.unique(units, return_inverse=True)
     generators = [np.random.default_rng([seed, crc32(name.encode())]) for name in names]

@@ -1,4 +1,4 @@
-"""The stages profile, evaluate and promote of the family ``fingerprints``."""
+"""The stages profile, evaluate and promote of the model family ``fingerprints``."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def _no_registered(directory: Path, *_: object) -> OutOfFoldPredictions:
 
 
 def unseen() -> UnseenSupply:
-    """Return how the out-of-fold predictions of a state are read."""
+    """Return the functions that read out-of-fold predictions."""
     return UnseenSupply((_OOF.as_posix(),), _read_unseen, _no_registered)
 
 
 def promote_stage() -> None:
-    """Stage promote: log the models of forecasts, the best first, unless MLflow has them."""
+    """Log the forecast models that are not in MLflow yet, the best one last."""
     knobs, metrics = load(Fingerprints), written(PLACES.metrics, "evaluate")
     book = Logbook("fingerprints", metrics["data"], PLACES.processed / "features.parquet", _evidence())
     known, oof = book.known(), pd.read_parquet(PLACES.evaluated / "oof.parquet")
@@ -72,7 +72,7 @@ def _evidence() -> str:
 
 
 def run_of(name: str, metrics: dict[str, Any], rows: pd.DataFrame, knobs: Params[Fingerprints]) -> TrackedRun:
-    """Return what is logged of an entry of metrics.json; `rows` are its predictions."""
+    """Return the MLflow log of an entry of metrics.json; `rows` are its predictions."""
     return TrackedRun(
         name,
         {
@@ -100,7 +100,7 @@ def _folds(name: str, rows: pd.DataFrame, tolerance: float) -> Iterator[TrackedR
 
 @dataclass(frozen=True)
 class Profiled:
-    """An application's profile by both methods, and the overlaps of the top five over resamples."""
+    """An application's profile by both methods, and the stability of each method's top five."""
 
     ours: Profile
     seeds: NDArray[np.float64]
@@ -109,7 +109,7 @@ class Profiled:
 
 
 def profiled(measured: Measured, params: Profiling, seed: int) -> Profiled:
-    """Profile one application by both methods."""
+    """Profile one application by our method and by that of seed 003."""
     ours, number, boosting = profile(measured, params, seed), params.seed_resamples, params.boosting
     weights = resamples(units(measured), number, seed)
     again = [seed_shares(measured, seed, counts, boosting) for counts in weights]
@@ -125,7 +125,7 @@ def tables(found: list[Profiled]) -> dict[str, pd.DataFrame]:
     """Return the stage's tables by the name of their file.
 
     ``profiles`` (`Profile.features` with ``seed_importance``), ``clusters`` and ``categories`` (as in
-    `Profile`), each with a column ``application`` first; ``trust``, one row per application: ``metric,
+    `Profile`), each with ``application`` as the first column; ``trust``, one row per application: ``metric,
     better, enough``, the fields of `Trust`, ``seed_stability`` and ``our_stability``.
     """
     return {
@@ -160,7 +160,7 @@ def _trust(one: Profiled) -> dict[str, Any]:
 
 
 def profile_stage() -> None:
-    """Stage profile: which stressors explain each application, by the seed's method and ours."""
+    """Profile every application by the method of seed 003 and ours, and write the tables."""
     knobs = load(Fingerprints)
     section = knobs.section
     measured = _measured(section)
@@ -175,7 +175,7 @@ def profile_stage() -> None:
 
 
 def evaluate_stage() -> None:
-    """Stage evaluate: predictions on held-out CPU models."""
+    """Evaluate predictions on held-out CPU models."""
     knobs = load(Fingerprints)
     section = knobs.section
     kept = [one.by_machine() for one in _measured(section)]

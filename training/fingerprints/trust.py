@@ -1,9 +1,9 @@
-"""How far a profile can be trusted, asked of each thing that it says: who leads, and what it predicts.
+"""How far a profile can be trusted: its ranking of stressors, and its predictions.
 
-A ranking is an answer if two things hold. Some stressor goes with the performance by more than performances
-that were dealt anew to the CPU models do, and the same stressors lead when the machines are drawn again. How
-well a regression predicts CPU models that were held out is another question, with an answer of its own: few
-machines may show clearly what an application follows and still not say how fast the next CPU will be.
+A ranking is trusted under two conditions. Some stressor correlates with the performance more closely than
+with performances permuted among the CPU models, and the same stressors lead when the machines are resampled.
+How well a regression predicts held-out CPU models is a separate question: few machines may show clearly which
+stressors an application depends on, and yet not how fast the next CPU will be.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 Unit = Literal["CPU models", "machines"]
 Lens = Literal["importance", "correlation"]
-#: The largest group of leaders: with more of them, little is said.
+#: Size of the largest group of leaders; a larger one would be uninformative.
 LEADERS = 5
-#: Beyond so many times as many machines, more of the same are no advice.
+#: Largest factor of the number of machines that is recommended.
 MANY_TIMES = 10.0
 
 
 @dataclass(frozen=True)
 class Trust:
-    """What supports and what contradicts a profile, which must be falsifiable (seed 003, section 7).
+    """The evidence for and against a profile, which must be falsifiable (seed 003, section 7).
 
     Attributes
     ----------
@@ -43,11 +43,11 @@ class Trust:
     stability : float
         Mean overlap (Jaccard) of the top five stressors between bootstrap resamples of the machines.
     leaders : tuple of str
-        The stressors ahead of all others, in any order; none where `reasons` say why.
+        The stressors ahead of all others, in any order; empty if there are `reasons`.
     leading : float
-        Share of the resamples in which they are; of the first stressor alone where there are no leaders.
+        Share of the resamples where they are ahead; without leaders, where the first stressor is.
     by : {"importance", "correlation"}
-        The measure in which they lead.
+        The measure by which they lead.
     chance : float
         P-value: how often permuted performances correlate as closely with any stressor.
     reasons, unpredicted : tuple of str
@@ -68,24 +68,24 @@ class Trust:
 
     @property
     def enough(self) -> bool:
-        """Whether the machines are diverse enough to tell what leads."""
+        """Whether the machines are diverse enough for a ranking."""
         return not self.reasons
 
     @property
     def verdict(self) -> str:
-        """One line for people."""
+        """The verdict on the ranking, in one line."""
         return f"trusted: {self.told}" if self.enough else f"not enough diversity: {'; '.join(self.reasons)}"
 
     @property
     def told(self) -> str:
-        """Who leads, and how surely."""
+        """The leaders, and how often they lead."""
         names = self.leaders
         who = f"{names[0]} comes" if len(names) == 1 else f"{', '.join(names)} in any order come"
         return f"{who} first by {self.by} in {self.leading:.0%} of resamples"
 
     @property
     def predicting(self) -> str:
-        """The same of predictions."""
+        """The verdict on predictions, in one line."""
         why = "; ".join(self.unpredicted)
         return f"predictions are not to be trusted: {why}" if why else "predictions are trusted"
 
@@ -95,9 +95,9 @@ class Lead:
     """The leaders of a ranking, over resamples of the machines.
 
     `columns` is the smallest group ahead of all others in enough resamples, or the first column alone;
-    `share` the share of those resamples, `settled` whether it is enough. `rival` is the column that is ahead
-    of the group most often; `times` how many times as many such machines would settle the order (distances
-    grow with the root).
+    `share` the share of those resamples; `settled`: whether it is enough. `rival` is the column that is most
+    often ahead of the group; `times` the factor by which the number of such machines must grow to settle the
+    order (distances grow with the square root).
     """
 
     by: Lens
@@ -109,12 +109,13 @@ class Lead:
 
 
 def lead(shares: Floats, related: Floats, limit: float) -> Lead:
-    """Find the stressors ahead of all others, by importance or, if these are the same, by correlation.
+    """Find the stressors ahead of all others, by importance or by correlation.
 
-    Importance is shared among stressors that rise and fall together, which hides a cause among many that
-    resemble it; its correlation with the performance is still the closest. `shares` and `related` are
-    importances and correlations, shape (1 + n_resamples, n_columns), as measured in the first row; `limit` is
-    the share of the resamples in which a group must be ahead.
+    Importance is divided among correlated stressors, which hides a cause among many similar ones, although
+    its correlation with the performance is still the closest. So correlation is used if it has the same
+    leaders as importance, in more resamples. `shares` and `related` are importances and correlations, shape
+    (1 + n_resamples, n_columns), as measured in the first row; `limit` is the share of the resamples in which
+    a group must be ahead.
     """
     by_importance, by_correlation = (
         leaders("importance", shares, limit),
@@ -126,7 +127,7 @@ def lead(shares: Floats, related: Floats, limit: float) -> Lead:
 
 
 def leaders(by: Lens, values: Floats, limit: float) -> Lead:
-    """Find the smallest group that leads; the first alone if there is none."""
+    """Find the smallest group that leads; if no group does, the first column alone."""
     order = np.argsort(-values[0], kind="stable")
     largest = min(LEADERS, len(order) - 1)
     groups = [_ahead(by, order[:most], order[most:], values[1:], limit) for most in range(1, largest + 1)]
@@ -149,9 +150,9 @@ def _ahead(by: Lens, group: Rows, others: Rows, resampled: Floats, limit: float)
 
 @dataclass(frozen=True)
 class Chance:
-    """The closest correlation of any stressor (column `closest`) with the performance, without sign.
+    """The closest absolute correlation of any stressor (column `closest`) with the performance.
 
-    `usual` is the closest in all but `level` of the permutations.
+    `usual` is the level that the closest exceeds in a share `level` of the permutations.
     """
 
     closest: int
@@ -161,12 +162,12 @@ class Chance:
 
     @property
     def times(self) -> float:
-        """How many times as many machines would make this correlation stand out."""
+        """The factor of the number of machines that would make this correlation significant."""
         return (self.usual / self.correlation) ** 2 if self.correlation > 0 else np.inf
 
 
 def chance(measured: Measured, deals: int, level: float, seed: int) -> Chance:
-    """Permute the performances of CPU models, and compare the closest correlation.
+    """Compare the closest correlation with those of performances permuted among CPU models.
 
     The machines of a CPU model are near-copies: their common part is permuted as a whole, the rest among all
     machines. Taking the closest of all stressors allows for their number (Westfall and Young 1993).
@@ -185,7 +186,7 @@ def chance(measured: Measured, deals: int, level: float, seed: int) -> Chance:
 
 
 def _dealt(measured: Measured, deals: int, generator: np.random.Generator) -> Floats:
-    """Return performances dealt anew, shape (n_machines, deals)."""
+    """Return permuted performances, shape (n_machines, deals)."""
     names, rows = np.unique(measured.cpus, return_inverse=True)
     common = np.bincount(rows, measured.speed) / np.bincount(rows)
     left = measured.speed - common[rows]
@@ -200,7 +201,7 @@ def _standard(values: Floats) -> Floats:
 
 
 def few(machines: int, cpus: int, limits: TrustLimits) -> Iterator[str]:
-    """Say of which there are too few to look at anything."""
+    """Yield a message for machines, and for CPU models, if they are too few for any result."""
     for have, least, what in ((machines, limits.machines, "machines"), (cpus, limits.cpus, "CPU models")):
         if have < least:
             yield f"{have} {what}, fewer than {least}: {least - have} more are needed at least"
@@ -208,7 +209,7 @@ def few(machines: int, cpus: int, limits: TrustLimits) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The evidence on which a profile is judged; `unit` is the unit of resampling."""
+    """The evidence that a profile is judged by; `unit` is the unit of resampling."""
 
     measured: Measured
     unit: Unit
@@ -218,16 +219,16 @@ class Evidence:
 
     @property
     def cpus(self) -> int:
-        """How many CPU models there are."""
+        """The number of CPU models."""
         return len(np.unique(self.measured.cpus))
 
     @property
     def units(self) -> int:
-        """How many of the unit there are."""
+        """The number of units of resampling."""
         return self.cpus if self.unit == "CPU models" else len(self.measured.y)
 
     def ranking(self, limits: TrustLimits, level: float) -> Iterator[str]:
-        """Say what the ranking falls short of, by how much, and which machines would help."""
+        """Yield why the ranking cannot be trusted, and which machines would help."""
         yield from few(len(self.measured.y), self.cpus, limits)
         if self.chance.p_value > level:
             yield self._by_chance(level)
@@ -235,7 +236,7 @@ class Evidence:
             yield self._unsettled(limits.leading)
 
     def predictions(self, limits: TrustLimits, seed: int) -> Iterator[str]:
-        """Say the same of predictions."""
+        """Yield why predictions cannot be trusted, and which machines would help."""
         yield from few(len(self.measured.y), self.cpus, limits)
         if not self.worth.r2 >= limits.r2:
             yield self._unpredicted(limits.r2, seed)
@@ -286,7 +287,7 @@ class Evidence:
 
 
 def trust(given: Evidence, stability: float, limits: TrustLimits, level: float, seed: int) -> Trust:
-    """Judge a profile; ``stability`` is the overlap of the top five, ``level`` what chance may reach."""
+    """Judge a profile; `stability` is the overlap of the top five, `level` the significance level."""
     found = tuple(given.ranking(limits, level))
     names = () if found else tuple(given.measured.columns[column] for column in given.lead.columns)
     return Trust(

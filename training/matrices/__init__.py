@@ -1,4 +1,4 @@
-"""From vectors of matrices of raw metrics to models."""
+"""Training for the model family ``matrices``: from raw metrics of several runs to models."""
 
 from training.supply import TrainingSupply, lazily
 

@@ -1,4 +1,4 @@
-"""An engine learns from runs of any number: one chunk at a time, and one group at a time."""
+"""Train an engine on data larger than memory, by chunks of runs and by workload group."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ _ROWS, _LABEL = "rows.parquet", "abnormal"
 
 @dataclass(frozen=True)
 class ShapedChunk:
-    """A chunk's pairs as rows: all in `file`, some in memory, and their moments (None without rows)."""
+    """The feature rows of a chunk's pairs: all of them in `file`, a random sample in memory (`some`).
+
+    `moments` is None where the chunk has no rows; `counted` has ``abnormal, rows`` by group.
+    """
 
     file: Path
     some: Rows
@@ -48,7 +51,7 @@ class ShapedChunk:
 def shape(
     numbered: tuple[int, Path], *, chunks: CleanChunks, known: Sequence[Known], share: float, seed: int
 ) -> ShapedChunk:
-    """Write the rows of a numbered chunk beside it; keep about `share` of them in memory."""
+    """Write a chunk's feature rows to a file next to it; keep an expected `share` of them in memory."""
     number, source = numbered
     rows, file = rows_of(chunks, known, source), source.with_name(_ROWS)
     with replacing(file) as path:
@@ -62,7 +65,7 @@ def shape(
 
 
 def group_counts(shaped: Sequence[ShapedChunk]) -> pd.DataFrame:
-    """Return ``abnormal, rows`` by group; InputError if all rows are normal, or all abnormal."""
+    """Return ``abnormal, rows`` by group; raise InputError if all rows have the same label."""
     found = pd.concat([chunk.counted for chunk in shaped]).groupby(level=0).sum()
     abnormal, rows = int(found["abnormal"].sum()), int(found["rows"].sum())
     if abnormal in {0, rows}:
@@ -71,27 +74,27 @@ def group_counts(shaped: Sequence[ShapedChunk]) -> pd.DataFrame:
     return found
 
 
-#: About so many pairs are searched on, and teach who judges where a group has no judge of its own.
-#: About so many runs teach what is invalid. All of them, if there are fewer.
+#: SEARCHED: approximate number of pairs for the search and for the fallback classifier. VALIDATED:
+#: approximate number of runs for the validity tree. All are used if there are fewer.
 SEARCHED, VALIDATED = 50_000, 30_000
 
 
 @dataclass(frozen=True)
 class LargeRecipe:
-    """How an engine learns from what is larger than memory.
+    """Training settings for data larger than memory.
 
     Attributes
     ----------
     cell : Cell
-        Of a scheme with given groups and contrasted pairs, whose invalid runs are pruned.
+        Its scheme must have given groups, contrasted pairs and pruned invalid runs.
     trials : int
-        Of the search.
+        Number of search trials.
     missing : float
-        The share of the raw metrics that a run may lack.
+        Largest share of the raw metrics that may be missing from a run.
     compute : Compute
-        Its workers must see the directory of the chunks under the same name.
+        Its workers must see the directory of the chunks under the same path.
     runs : int
-        Of a chunk.
+        Number of runs in a chunk.
     """
 
     cell: Cell
@@ -102,18 +105,19 @@ class LargeRecipe:
     runs: int = RUNS
 
     def train(self, source: Path, work: Path) -> TrainedEngine:
-        """Learn from the runs of `source`; what is between lies in `work`.
+        """Train on the runs in `source`; intermediate files are written to `work`.
 
         Raises
         ------
         InputError
-            If the model compares single runs, the runs are wrong, or all that is left is normal, or abnormal.
+            If the model is unknown or takes two runs as one row, the runs are malformed, or all remaining
+            rows have the same label.
         """
         if self.cell.model not in CATALOGUE or self.cell.model in PAIRED:
             known = ", ".join(name for name in CATALOGUE if name not in PAIRED)
             raise InputError(f'model="{self.cell.model}"; expected one of: {known}')
         chunks, found = self.cleaned(source, work)
-        # the form learns from all chunks, then all pairs are contrasted; see `Shape.of`
+        # scales are learned from all chunks before pairs are contrasted; see `Shape.of`
         learnt = learned(chunks, self.compute)
         share = min(1.0, SEARCHED / max(1, chunks.pairs))
         task = partial(shape, chunks=chunks, known=learnt, share=share, seed=self.seed)
@@ -137,7 +141,10 @@ class LargeRecipe:
         return TrainedEngine(engine, ValidityTree.fit(some, self.seed) if by_analysts else None, card)
 
     def cleaned(self, source: Path, work: Path) -> tuple[CleanChunks, list[Cleaned]]:
-        """Part the runs of `source`, and leave those that can be learned from."""
+        """Split the runs of `source` into chunks and drop invalid runs.
+
+        Returns the chunks to learn from, and the result of cleaning each chunk.
+        """
         chunks = part(source, work.resolve(), self.runs)
         parts = PARTS if len(chunks.workloads) >= PARTS else 1
         of_part = parted(chunks.workloads, self.seed) % parts
@@ -151,7 +158,7 @@ class LargeRecipe:
         return CleanChunks(files, metrics, groups, rows, pairs, parts), found
 
     def learned(self, known: Known, shaped: Sequence[ShapedChunk]) -> FittedEngine:
-        """Fit what groups share to some of the pairs, and each group's own judge to all of its pairs."""
+        """Fit the shared parts to a sample of the pairs, and each group's classifier to all its pairs."""
         scheme, model, seed = self.cell.scheme, CATALOGUE[self.cell.model], self.seed
         rows, groups = joined([chunk.some for chunk in shaped]), with_cases(group_counts(shaped))
         moments = reduce(add, [chunk.moments for chunk in shaped if chunk.moments is not None])
@@ -190,7 +197,7 @@ def fit_group(
     like: Rows,
     seed: int,
 ) -> Any:
-    """Return a classifier fitted to all rows of a group in `files`, which have the columns of `like`."""
+    """Return a classifier fitted to all rows of a group in `files`; `like` has the columns of these rows."""
     wanted = [("group", "==", group)]
     whole = pd.concat([pd.read_parquet(file, filters=wanted) for file in files], ignore_index=True)
     x: NDArray[np.float64] = whole[[*like.columns]].to_numpy(np.float64)

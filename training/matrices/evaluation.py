@@ -1,4 +1,4 @@
-"""Models, the seed's tables, the ablation and the opponents, all on the same held-out test cases."""
+"""Evaluate models, the tables of seed 001, ablation and reference methods on the same held-out test cases."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from training.matrices.schemes import FOLLOWED, GROUPED, RAW, AblationStep, Cell
 
 Floats = NDArray[np.float64]
 
-#: Of served.parquet, from a verdict; ``fold`` and ``status`` stand among them.
+#: Columns of served.parquet that come from a verdict; ``fold`` and ``status`` are inserted between them.
 TOLD = ("pair_id", "workload", "group", "verdict", "probability", "baseline_runs", "target_runs", "reason")
 SERVED_COLUMNS = (*TOLD[:3], "fold", *TOLD[3:5], "status", *TOLD[5:])
 
 
 @dataclass(frozen=True)
 class Checked:
-    """Training runs with flags, and test runs without: with the metrics of `train`, and as measured."""
+    """Training runs with flags; test runs without, with the metrics of `train` and as `measured`."""
 
     fold: int
     train: MatrixTables
@@ -51,7 +51,7 @@ class Checked:
 def served_and_validity(
     examples: MatrixExamples, fold_of: pd.Series, recipe: EngineRecipe, compute: Compute
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return served.parquet, of the pairs whose truth is known, and validity.parquet."""
+    """Return served.parquet for the pairs with a known truth, and validity.parquet."""
     workload, tasks = examples.tables.runs["workload"], []
     for fold in sorted(fold_of.unique()):
         inside = workload.isin(fold_of.index[fold_of == fold]).to_numpy(bool)
@@ -68,10 +68,10 @@ def served_and_validity(
 
 
 def answered(task: Checked) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Train on one part and judge the rest.
+    """Train on a fold's training runs and judge its test runs.
 
     Returns served.parquet without ``status``, and ``run_id, fold, tree``: whether the validity tree rejects a
-    run, no rows where there is no tree.
+    run; empty where no tree was trained.
     """
     from sklearn import config_context
 
@@ -86,7 +86,7 @@ def answered(task: Checked) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def served_summary(rows: pd.DataFrame) -> dict[str, Any]:
-    """Summarise served.parquet for metrics.json; a fail that is called invalid is missed."""
+    """Summarise served.parquet for metrics.json; an abnormal pair judged invalid is a false negative."""
     counts = {
         "pairs": len(rows),
         "fails": int((rows["status"] == "fail").sum()),
@@ -96,7 +96,7 @@ def served_summary(rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def _validity_table(found: Sequence[pd.DataFrame], examples: MatrixExamples) -> pd.DataFrame:
-    """Return validity.parquet: rules, tree, and either of them, against the analysts' flags."""
+    """Return validity.parquet: runs rejected by rules, tree, or either, against the analysts' flags."""
     if not any(len(told) for told in found):
         return pd.DataFrame(columns=["judge", "fold", "kind", "runs", "rejected"])
     rules = ~examples.decisions.runs["kept"].to_numpy(bool)
@@ -114,7 +114,7 @@ def _validity_table(found: Sequence[pd.DataFrame], examples: MatrixExamples) -> 
 
 
 def validity_summary(table: pd.DataFrame) -> dict[str, dict[str, float | int]]:
-    """Summarise validity.parquet for metrics.json; an invalid run is positive."""
+    """Summarise validity.parquet by judge for metrics.json; invalid is the positive class."""
     found: dict[str, dict[str, float | int]] = {}
     for name, own in table.groupby("judge", sort=True):
         wrong, numbers = own["kind"] != "", own[["runs", "rejected"]]
@@ -131,7 +131,7 @@ def validity_summary(table: pd.DataFrame) -> dict[str, dict[str, float | int]]:
 
 
 def grouping_table(examples: MatrixExamples, seed: int) -> pd.DataFrame:
-    """Return groups.parquet: the automatic group of most pairs of each test case, beside the given one."""
+    """Return groups.parquet: each test case's given group, and the automatic group of most of its runs."""
     valid = examples.tables.of_runs(examples.tables.runs["valid"].to_numpy(bool))
     found = Grouping.of("automatic", valid, valid.raw, seed).applied(valid).runs["group"]
     rows = valid.runs[["workload", "group"]].assign(automatic=found.to_numpy())
@@ -143,7 +143,7 @@ def grouping_table(examples: MatrixExamples, seed: int) -> pd.DataFrame:
 
 
 def agreement(table: pd.DataFrame) -> dict[str, float | int]:
-    """Say how alike the two groupings of groups.parquet are."""
+    """Return the number of given and automatic groups, and the adjusted Rand index of the two groupings."""
     from sklearn.metrics import adjusted_rand_score
 
     return {
@@ -154,15 +154,16 @@ def agreement(table: pd.DataFrame) -> dict[str, float | int]:
 
 
 SIGMAS = 3.0
-#: A spread that is a smaller share of the mean is rounding.
+#: A standard deviation or a difference below this share of the mean is a rounding error.
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class Opponent:
-    """A score of pairs, by ``pair_id``, and its threshold (abnormal from here on).
+    """A reference method: a score by ``pair_id``, and the threshold from which a pair is abnormal.
 
-    The threshold has the highest balanced accuracy on the very pairs it is scored on, which can only help it.
+    The threshold has the highest balanced accuracy on the same pairs that it is scored on, which favours the
+    reference method.
     """
 
     name: str
@@ -171,12 +172,12 @@ class Opponent:
 
 
 def opponents(tables: MatrixTables, abnormal: pd.Series) -> list[Opponent]:
-    """Return the largest z-score over raw metrics, and the number of metrics beyond 3 sigma, for valid runs.
+    """Return the reference methods: the largest z-score over raw metrics, and the number beyond 3 sigma.
 
     The z-score of a metric is the difference of the means of both sides in standard deviations of the
-    baseline. As few runs say little of a deviation, each reference method comes a second time with that of
-    all baselines of the workload type together, which sees the cases that are judged. `abnormal` is the
-    truth, by ``pair_id``.
+    baseline. A standard deviation of few runs is unreliable, so each method comes a second time with the
+    variance averaged over all baselines of the workload group, which includes the cases under judgement.
+    `tables` has valid runs only; `abnormal` is the truth, by ``pair_id``.
     """
     found = []
     for suffix, pooled in (("", False), (", pooled noise", True)):
@@ -192,7 +193,7 @@ def opponents(tables: MatrixTables, abnormal: pd.Series) -> list[Opponent]:
 
 
 def zscores(tables: MatrixTables, *, pooled: bool) -> pd.DataFrame:
-    """Return the size of the z-score of every raw metric, pairs x metrics.
+    """Return the absolute z-score of every raw metric, pairs x metrics.
 
     Infinite where the baseline does not vary and the target differs; NaN where a side was not measured.
     """
@@ -212,7 +213,7 @@ def zscores(tables: MatrixTables, *, pooled: bool) -> pd.DataFrame:
 
 
 def best_threshold(abnormal: NDArray[np.bool_], score: Floats) -> float:
-    """Return the score from which on "abnormal" has the highest balanced accuracy; the highest of equals."""
+    """Return the score from which "abnormal" has the highest balanced accuracy; the highest of equals."""
     cuts = np.unique(score)[::-1]
     judged = score[:, None] >= cuts
     accuracy = judged[abnormal].mean(axis=0) - judged[~abnormal].mean(axis=0)
@@ -220,18 +221,18 @@ def best_threshold(abnormal: NDArray[np.bool_], score: Floats) -> float:
 
 
 COST, UNDERSAMPLING, DIMENSION = 4, 5, 6
-#: What a missed abnormal vector costs, in false alarms.
+#: Cost of a missed abnormal vector, in false alarms.
 COST_RATIOS = (1.0, 3.0, 10.0, 30.0, 100.0)
-#: Points from all normal vectors to as many as abnormal ones.
+#: Number of points, from all normal vectors to as many as there are abnormal ones.
 RATES = 4
-#: Principal components; the metrics as they are come last.
+#: Numbers of principal components; the metrics without projection come last.
 DIMENSIONS = (5, 10, 25, 50, 100)
 
 
 def drawn(
     parts: list[FoldPart], seed: int, fit_all: Callable[[list[EngineFit], str], list[CellAnswers]]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return curves.parquet and times.parquet (figure 7); nothing is tuned but what a figure varies."""
+    """Return curves.parquet and times.parquet (figure 7); only the figure's own parameter varies."""
     runs = parts[0].train.runs
     valid = runs[runs["valid"]]
     abnormal = int(valid["abnormal"].fillna(value=False).sum())
@@ -246,7 +247,7 @@ def drawn(
 
 
 def _settings(ratio: float, columns: int) -> Iterator[tuple[int, float, Cell, dict[str, float | str]]]:
-    """Yield figure, x, scheme (of any model) and what is fixed; `ratio`: normal vectors per abnormal one."""
+    """Yield figure, x, scheme (without model) and fixed parameters; `ratio`: normal per abnormal vectors."""
     for x in COST_RATIOS:
         yield COST, x, Cell("", RAW), {"cost_ratio": x}
     for scheme in (RAW, GROUPED):
@@ -285,16 +286,16 @@ def _curves(
 
 
 T = TypeVar("T", TableRow, AblationStep)
-#: Fits many, as `data.parallel.side_by_side` does.
+#: Fits many engines, given a title, as `data.parallel.side_by_side` does.
 Fitting = Callable[[list[EngineFit], str], list[CellAnswers]]
 
 
 @dataclass
 class Evaluation:
-    """Answers of cells for held-out test cases; each cell is fitted once.
+    """Results of cells on held-out test cases; each cell is fitted once.
 
-    `parts` are the training and test parts, by fold; `trials` are of every search; `alarms` is the guarantee
-    of those that are tuned.
+    `parts` are the folds; `trials` is the number of search trials per fit; `alarms` is the guarantee for
+    cells that are tuned; `found` stores the results.
     """
 
     examples: MatrixExamples
@@ -307,7 +308,7 @@ class Evaluation:
     found: dict[Cell, list[CellAnswers]] = field(default_factory=dict)
 
     def add(self, cells: Iterable[Cell], title: str) -> None:
-        """Fit what of `cells` is not fitted yet, in every fold."""
+        """Fit those `cells` that are not fitted yet, in every fold."""
         new = [cell for cell in dict.fromkeys(cells) if cell not in self.found]
         fits = [self._fit(cell, part) for cell in new for part in self.parts]
         told = iter(self.fit_all(fits, title))
@@ -319,12 +320,12 @@ class Evaluation:
 
     @property
     def abnormal(self) -> pd.Series:
-        """The truth, by ``pair_id``."""
+        """Whether each pair is abnormal, by ``pair_id``."""
         return self.examples.pairs.set_index("pair_id")["abnormal"]
 
     @property
     def fold_of(self) -> pd.Series:
-        """The fold in which a pair is asked about, by ``pair_id``."""
+        """The fold that tests each pair, by ``pair_id``."""
         of_parts = [part.test.runs["pair_id"].drop_duplicates() for part in self.parts]
         folds = np.repeat([part.fold for part in self.parts], [len(pairs) for pairs in of_parts])
         return pd.Series(folds, pd.Index(pd.concat(of_parts), name="pair_id"))
@@ -355,14 +356,14 @@ class Evaluation:
         )
 
     def _counted(self, asked: Iterable[T], about: Callable[[T], dict[str, Any]]) -> pd.DataFrame:
-        """Make a table of counts, whose numbers that may be missing are numbers even where all are."""
+        """Return a table of counts; columns of optional numbers are floats even where all are missing."""
         truth = self.abnormal
         table = pd.DataFrame(about(one) | row(self.found[one.cell], truth, one.printed) for one in asked)
         numbers = [name for name in table if name.startswith("seed_") or name == "components"]
         return table.astype(dict.fromkeys(numbers, "float64"))
 
     def verdicts(self, cells: Iterable[Cell]) -> pd.DataFrame:
-        """Return oof.parquet: these cells', and the opponents', verdicts on every pair."""
+        """Return oof.parquet: the verdicts of these cells and of the reference methods on every pair."""
         told = [
             pd.concat([one.pairs.assign(fold=one.fold) for one in self.found[cell]]).assign(
                 entry=cell.entry, kind="model", scheme=words(cell.scheme), model=cell.model
@@ -399,7 +400,7 @@ class Evaluation:
         return rows[list(OOF_COLUMNS)]
 
     def _causes(self) -> pd.DataFrame:
-        """Return the cause of each pair and its size, where they are known."""
+        """Return the cause of each pair and its size, where known."""
         measured = self.examples.measured
         caused = measured.causes[measured.causes["cause"].fillna("") != ""]
         pair = measured.runs[["run_id", "pair_id"]]
@@ -416,8 +417,8 @@ OOF_COLUMNS = (
 def selected(oof: pd.DataFrame) -> dict[str, Any]:
     """Summarise the best model of the other folds on every fold.
 
-    The champion is the best of many on the very pairs that its figures come from, and so looks better than it
-    is. Here no fold has a say in who judges it.
+    The champion is the best of many models on the same pairs that its figures come from, which are therefore
+    optimistic. Here, no fold takes part in choosing the model that it scores.
     """
     models = oof[oof["kind"] == "model"]
     chosen = []

@@ -1,4 +1,4 @@
-"""Training and test parts of each fold, engines fitted to them, and their counted mistakes."""
+"""Cross-validation folds, engines fitted to them, and counts of their errors."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ Flags = NDArray[np.bool_]
 
 
 def dealt(pairs: pd.DataFrame, folds: int, seed: int) -> pd.Series:
-    """Deal test cases into folds, so that each fold has normal and abnormal pairs; fewer folds where it must.
+    """Deal test cases to folds that have normal and abnormal pairs each; fewer than `folds` where necessary.
 
     Test cases with most abnormal pairs come first. Each goes to the fold with the fewest test cases of its
     group, then the fewest abnormal pairs, then the fewest pairs. `pairs` has ``workload, group, abnormal``.
-    Returns the fold, from 0, by workload; InputError if not even two folds have both kinds.
+    Returns the fold, from 0, by workload; raises InputError if not even two folds have both labels.
     """
     cases = pairs.groupby("workload", sort=True).agg(
         group=("group", "first"), abnormal=("abnormal", "sum"), pairs=("abnormal", "size")
@@ -47,9 +47,9 @@ def dealt(pairs: pd.DataFrame, folds: int, seed: int) -> pd.Series:
 
 
 def dealt_pairs(pairs: pd.DataFrame, folds: int, seed: int) -> pd.Series:
-    """Deal pairs (``pair_id, abnormal``) into folds with equal shares of abnormal ones.
+    """Deal pairs (``pair_id, abnormal``) to folds with equal shares of abnormal ones.
 
-    Returns the fold, from 0, by ``pair_id``; there are fewer folds where there are few pairs of a kind.
+    Returns the fold, from 0, by ``pair_id``; fewer than `folds` where a label has fewer pairs.
     """
     from sklearn.model_selection import StratifiedKFold
 
@@ -77,7 +77,7 @@ def _dealt(cases: pd.DataFrame, number: int) -> list[int]:
 
 @dataclass(frozen=True)
 class MatrixExamples:
-    """Flagged runs, and the pairs that a verdict can be scored on.
+    """Flagged runs, and the pairs whose verdict can be scored.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class MatrixExamples:
         """Read the output of ingest and validate; InputError if a file is wrong or no pair has a label."""
         tables, decisions = MatrixTables.read(interim), MatrixDecisions.read(processed)
         names = (interim / "matrices", interim / "metrics", processed / "valid", processed / "valid_metrics")
-        # what the verdicts rest on
+        # the files that the verdicts depend on
         return cls.of(tables, decisions, digest_of(*(name.with_suffix(".parquet") for name in names)))
 
     @classmethod
@@ -117,22 +117,22 @@ class MatrixExamples:
 
     @property
     def flagged(self) -> bool:
-        """Whether an analyst has flagged a run invalid, so that there is something to learn."""
+        """Whether an analyst has flagged any run invalid, so that a validity tree can be learned."""
         return bool((~self.measured.runs["valid"].fillna(value=True)).any())
 
     def without(self, named: pd.Index) -> MatrixTables:
-        """Return all runs but those of these test cases, or pairs: what the index is named after."""
+        """Return all runs except those of these test cases, or pairs: the name of the index says which."""
         return self.tables.of_runs((~self.tables.runs[named.name].isin(named)).to_numpy(bool))
 
     def testing(self, named: pd.Index) -> MatrixTables:
-        """Return the valid runs of their pairs that are scored, without any flag."""
+        """Return the valid runs of the scored pairs of these test cases, or pairs, without flags."""
         pairs = self.pairs.loc[self.pairs[named.name].isin(named), "pair_id"]
         runs = self.tables.runs
         chosen = runs["pair_id"].isin(pairs) & runs["valid"]
         return self.tables.of_runs(chosen.to_numpy(bool)).without_flags()
 
     def truth(self) -> pd.Series:
-        """Say by ``run_id`` which valid runs are abnormal; a baseline is normal unless it is labelled."""
+        """Return by ``run_id`` whether each valid run is abnormal; a run without a label is normal."""
         runs = self.tables.runs[self.tables.runs["valid"]]
         return runs.set_index("run_id")["abnormal"].fillna(value=False).astype(bool)
 
@@ -149,7 +149,7 @@ def _pairs(runs: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Mistakes:
-    """Verdicts on vectors or on pairs of one fold; abnormal is positive."""
+    """Error counts of verdicts on vectors or pairs; abnormal is positive."""
 
     cases: int
     abnormal: int
@@ -158,7 +158,7 @@ class Mistakes:
 
     @classmethod
     def of(cls, abnormal: Flags, judged: Flags) -> Mistakes:
-        """Count; both of shape (n_cases,)."""
+        """Count errors; both arrays have the shape (n_cases,)."""
         wrong = abnormal != judged
         counted = (abnormal, wrong & judged, wrong & abnormal)
         return cls(len(abnormal), *(int(flags.sum()) for flags in counted))
@@ -174,10 +174,10 @@ class Mistakes:
 
 @dataclass(frozen=True)
 class CellAnswers:
-    """A cell's answers for one fold.
+    """The results of a cell on one fold.
 
     `pairs` has ``pair_id, group_used, probability, threshold, judged`` (bool); `vectors` counts all vectors,
-    `targets` those of targets, which every form answers for; `seconds` are of search and fit.
+    `targets` those of targets, which every form judges; `seconds` is the time of search and fit.
     """
 
     fold: int
@@ -188,7 +188,7 @@ class CellAnswers:
 
 
 def row(found: Sequence[CellAnswers], abnormal: pd.Series, printed: Printed | None) -> dict[str, Any]:
-    """Return the columns of tables.parquet from ``folds`` on; `printed` is the seed's row."""
+    """Return the columns of tables.parquet from ``folds`` on; `printed` has the figures of seed 001."""
     vectors, targets = [held.vectors for held in found], [held.targets for held in found]
     pairs = [
         Mistakes.of(abnormal.loc[held.pairs["pair_id"]].to_numpy(bool), held.pairs["judged"].to_numpy(bool))
@@ -226,7 +226,7 @@ def total(counts: Sequence[Mistakes]) -> Mistakes:
 
 @dataclass(frozen=True)
 class FoldPart:
-    """A fold: all training runs with flags, valid runs of the other test cases without, their truth."""
+    """A fold: all training runs with flags, the valid test runs without flags, and the truth of these."""
 
     fold: int
     train: MatrixTables
@@ -235,7 +235,7 @@ class FoldPart:
 
 
 def parts(examples: MatrixExamples, fold_of: pd.Series) -> list[FoldPart]:
-    """Divide by the fold of each test case, or of each pair: ``fold_of.index.name`` says which.
+    """Split by the fold of each test case, or of each pair: ``fold_of.index.name`` says which.
 
     Runs of pairs that cannot be scored are only trained on.
     """
@@ -265,7 +265,7 @@ def _of_causes(examples: MatrixExamples, fold: int, apart: CaseSplit, truth: pd.
     pairs, runs = examples.pairs, examples.tables.runs
     test = examples.testing(pd.Index(pairs["pair_id"][apart.asked]))
     learned = runs["pair_id"].isin(pairs["pair_id"][apart.learned])
-    # what is not scored stays with its test case
+    # pairs that are not scored stay with their test case
     beside = ~runs["pair_id"].isin(pairs["pair_id"]) & runs["workload"].isin(pairs["workload"][apart.learned])
     train = examples.tables.of_runs((learned | beside).to_numpy(bool))
     return FoldPart(fold, train, test, truth.loc[test.runs["run_id"]])
@@ -273,7 +273,7 @@ def _of_causes(examples: MatrixExamples, fold: int, apart: CaseSplit, truth: pd.
 
 @dataclass(frozen=True)
 class EngineFit:
-    """A cell to fit to a part's training runs and to test on the others; `fixed` is not searched."""
+    """A cell to fit to a fold's training runs and to test on its test runs; `fixed` is not searched."""
 
     cell: Cell
     part: FoldPart
@@ -284,12 +284,12 @@ class EngineFit:
 
     @property
     def engine(self) -> Engine:
-        """What is fitted."""
+        """The unfitted engine."""
         return Engine(self.cell.scheme, self.cell.model, self.trials, self.seed, self.fixed, self.alarms)
 
     @property
     def same(self) -> Hashable:
-        """What decides the answer: where nothing is summarised or grouped, some schemes do the same."""
+        """A key that equal fits share: without summary metrics or with one group, some schemes coincide."""
         scheme, train = self.cell.scheme, self.part.train
         metrics = scheme.metrics if train.summary else "raw"
         one_group = scheme.grouping == "given" and len(set(train.runs["group"])) == 1
@@ -299,7 +299,7 @@ class EngineFit:
 
 
 def all_held(fits: Sequence[EngineFit], compute: Compute, title: str) -> list[CellAnswers]:
-    """Fit all side by side, what has the same answer once; those that learn from the same rows share them."""
+    """Fit all in parallel; equal fits run once, and fits on the same rows share them."""
     which = [fit.same for fit in fits]
     distinct = dict(zip(which, fits, strict=True))
     found = dict(zip(distinct, _each_held(list(distinct.values()), compute, title), strict=True))
@@ -320,7 +320,7 @@ def _batch_held(fits: Sequence[EngineFit]) -> list[CellAnswers]:
     from sklearn import config_context
 
     part = fits[0].part
-    # what forms make is finite, and parameters come from the catalogue
+    # forms return finite values, and parameters come from the catalogue
     with config_context(assume_finite=True, skip_parameter_validation=True):
         shaped = fits[0].engine.shape.of(part.train)
         rows = asked(shaped.form, shaped.known, shaped.grouping, part.test)
@@ -332,7 +332,7 @@ def _batch_held(fits: Sequence[EngineFit]) -> list[CellAnswers]:
 
 
 def _fold_held(fit: EngineFit, prepared: Prepared, unseen: Cases) -> CellAnswers:
-    """Fit, and count what is said of the rest."""
+    """Fit an engine and count its errors on the test cases."""
     part, begun = fit.part, time.perf_counter()
     engine = fit.engine.learned(prepared)
     seconds = time.perf_counter() - begun

@@ -1,4 +1,4 @@
-"""The answer to pairs of matrices: validity, group, verdict, and the raw metrics that drove it."""
+"""Judge pairs of matrices: validity, group, verdict, and the raw metrics that drove it."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
     from training.matrices.engine.engine import ToldPair
     from training.matrices.engine.stored import TrainedEngine
 
-#: How alike two names must be for one to be the other renamed.
+#: Least similarity of two names to suggest that a metric was renamed.
 ALIKE = 0.75
-#: How many are named one by one.
+#: Number of names that a message lists; the others are counted.
 SHOWN = 5
 
 
 @dataclass(frozen=True)
 class Matched:
-    """Tables with exactly the metrics of a model, in its order, and what a reader should know."""
+    """Tables with exactly the metrics of a model, in its order, and notes on the differences."""
 
     tables: MatrixTables
     notes: tuple[str, ...]
 
 
 def matched(tables: MatrixTables, metrics: pd.DataFrame, groups: Collection[str], missing: float) -> Matched:
-    """Bring `tables` to the metrics of a model; their order does not matter.
+    """Convert `tables` to the metrics of a model; their order does not matter.
 
     A metric that is missing, in another unit, or without any value is taken as not measured; one that the
-    model does not know is not used. `metrics` and `groups` are those of the training data, `missing` the
-    share of the raw metrics that may be missing; InputError if more are.
+    model does not know is dropped. `metrics` and `groups` are those of the training data, `missing` the
+    largest share of the raw metrics that may be unusable; raises InputError if more are.
     """
     units = dict(zip(metrics["metric"].tolist(), metrics["unit"].tolist(), strict=True))
     theirs = dict(zip(tables.metrics["metric"].tolist(), tables.metrics["unit"].tolist(), strict=True))
@@ -93,7 +93,7 @@ def _more(names: Sequence[str], what: str) -> list[str]:
     return [f"... and {len(names) - SHOWN} more {what}"] if len(names) > SHOWN else []
 
 
-#: Where all runs are valid, and yet the engine has nothing to compare.
+#: The reason where all runs are valid but the engine has nothing to compare.
 NO_ANSWER = "a side has no value of any metric that the model looks at"
 
 
@@ -102,7 +102,8 @@ class InvalidRun:
     """A run that is not judged, and why.
 
     `by` is a rule of `data.matrices.validity`, named by `rule`, or the decision tree of seed 001, section
-    4.1. `reason` is what broke it, such as "process.wait=-3 must be 0 or more", or the path through the tree.
+    4.1. `reason` is the violated condition, such as "process.wait=-3 must be 0 or more", or the path through
+    the tree.
     """
 
     run_id: str
@@ -116,8 +117,8 @@ class InvalidRun:
 class Driver:
     """A raw metric that drove a verdict, with medians of the valid runs (None: not measured).
 
-    `contribution` is its share of the fall of the log-odds of ``fail`` without the differences of all
-    drivers.
+    `contribution` is its part of the fall of the log-odds of ``fail`` when the differences of all drivers are
+    removed.
     """
 
     metric: str
@@ -134,17 +135,17 @@ class MatrixVerdict:
     Attributes
     ----------
     group_used : str
-        Whose model answered: the group's, or "fallback", learned from all groups; empty where invalid.
+        The group whose classifier decided, or "fallback", learned from all groups; empty where invalid.
     probability, threshold : float or None
-        Of ``fail``, and from which on the verdict is ``fail``; None where invalid.
+        Probability of ``fail``, and the value from which the verdict is ``fail``; None where invalid.
     reason : str
         Why the pair is invalid, such as "has 1 valid of 3 baseline runs; expected at least 2"; else empty.
     baseline_runs, target_runs : int
-        Numbers of valid runs, on which the verdict rests.
+        Numbers of valid runs that the verdict is based on.
     drivers : tuple of Driver
         Largest contribution first; empty where invalid.
     notes : tuple of str
-        Such as a metric that looks like another unit.
+        Such as a metric whose unit seems to have changed.
     """
 
     pair_id: str
@@ -170,33 +171,35 @@ class MatrixJudgement:
     notes: tuple[str, ...]
 
 
-#: Hands on what is told of each of so many pairs, and may show how far it is.
+#: Passes on the results of the pairs, given their number, and may report progress.
 Watch: TypeAlias = "Callable[[Iterable[ToldPair], int], Iterable[ToldPair]]"
 
 
 def unwatched(told: Iterable[ToldPair], _total: int) -> Iterable[ToldPair]:
-    """Hand on what is told, and show nothing."""
+    """Return the results unchanged, without reporting progress."""
     return told
 
 
 def judge(
     trained: TrainedEngine, tables: MatrixTables, drivers: int = 5, watch: Watch = unwatched
 ) -> MatrixJudgement:
-    """Judge every pair of `tables`: one that cannot be judged is ``invalid``, with the reason.
+    """Judge every pair of `tables`; one that cannot be judged is ``invalid``, with the reason.
 
-    Rules come first, then the validity tree looks at the remaining runs; the remaining pairs are judged.
+    Rules reject runs first, then the validity tree checks the remaining runs; then the remaining pairs are
+    judged.
 
     Parameters
     ----------
     tables : MatrixTables
         As `data.matrices.formats.read_asked` returns them. Flags ``valid`` and ``abnormal`` are ignored.
     drivers : int
-        How many raw metrics to name for each pair.
+        Number of raw metrics to name for each pair.
 
     Raises
     ------
     InputError
-        If a run has no place in the tables, there is none, or more metrics are missing than the card allows.
+        If a run has no id, workload, group, pair or side, there are no runs, or more metrics are missing than
+        the card allows.
     """
     card = trained.card
     asked = tables.without_flawed_runs(Problems())
@@ -221,7 +224,7 @@ def judge(
 
 @dataclass
 class _Pair:
-    """What is told of the runs of a pair; of its target, if it has one, workload and group."""
+    """The runs of a pair; workload and group are its target's, if it has one."""
 
     pair_id: str
     workload: str
@@ -238,7 +241,7 @@ def _pairs(runs: pd.DataFrame, invalid: Sequence[InvalidRun | None]) -> Iterable
     for pair, workload, group, side, why in zip(*told, invalid, strict=True):
         one = found.setdefault(pair, _Pair(pair, workload, group))
         if side == SIDES[1]:
-            # what is asked about is the target; the sides may differ in the workload or the group
+            # the verdict is about the target; the sides may differ in the workload or the group
             one.workload, one.group = (one.workload, one.group) if one.targets else (workload, group)
             one.targets += 1
         if why is None:
@@ -249,7 +252,7 @@ def _pairs(runs: pd.DataFrame, invalid: Sequence[InvalidRun | None]) -> Iterable
 
 
 def _invalid(trained: TrainedEngine, tables: MatrixTables) -> list[InvalidRun | None]:
-    """Say of each run whether a rule or the tree finds it invalid."""
+    """Return for each run why a rule or the tree finds it invalid, None where it is valid."""
     runs = tables.runs
     names, sides = (runs[name].to_numpy(object).tolist() for name in ("run_id", "side"))
     broken = zip(*first_broken(tables, trained.card.missing, tables.raw, []), strict=True)
@@ -269,7 +272,7 @@ def _invalid(trained: TrainedEngine, tables: MatrixTables) -> list[InvalidRun | 
 def _answers(
     trained: TrainedEngine, sound: MatrixTables, count: int, watch: Watch
 ) -> dict[str, dict[str, Any]]:
-    """Return by pair the fields of `MatrixVerdict` that the engine tells."""
+    """Return by pair the fields of `MatrixVerdict` that come from the engine."""
     if sound.runs.empty:
         return {}
     units = dict(zip(sound.metrics["metric"].tolist(), sound.metrics["unit"].tolist(), strict=True))
@@ -296,7 +299,7 @@ def _known(value: float) -> float | None:
 
 
 def _unit_notes(sound: MatrixTables) -> dict[str, list[str]]:
-    """Return by pair which metrics look as if they came in another unit."""
+    """Return by pair notes on metrics whose unit seems to have changed."""
     notes: dict[str, list[str]] = {}
     if sound.runs.empty:
         return notes

@@ -1,4 +1,4 @@
-"""Stage promote of the family ``matrices``; who stands is said without importing what a contest needs."""
+"""Promote stage for matrices. Reports the current champion without importing evaluation dependencies."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from training.registry.contest import OOF, Candidate, Kept, Means, by_verdicts, 
 from training.registry.runs import TrackedRun, headline, scores_by_name
 from training.supply import UnseenSupply
 
-#: The names of the splits that have a say.
+#: Names of the splits that models are ranked by.
 CASES, CAUSES = "test-cases", "causes"
 
 
 def designs(splits: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the entries of the splits that have a say; `splits` as in metrics.json."""
+    """Return the entries of the splits that models are ranked by; `splits` as in metrics.json."""
     return [splits[name]["entries"] for name in (CASES, CAUSES) if name in splits]
 
 
 def ranked(asked: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Sort the models of the first design, the best first.
+    """Sort the models, the best first; `asked` has the entries of each split that they are ranked by.
 
-    By the mean average precision over the folds, and over the designs; then by pooled balanced accuracy in
-    the first, then by name.
+    By mean average precision over the folds, averaged over the splits; then by pooled balanced accuracy in
+    the first split, then by name.
     """
     models = [name for name, entry in asked[0].items() if entry["kind"] == "model"]
 
@@ -51,7 +51,7 @@ KEPT = ["pair_id", "workload", "verdict", "status", "probability", "threshold", 
 
 
 def contest_means(knobs: Params[Matrices], metrics: dict[str, Any], split: str, places: Places) -> Means:
-    """Return how the champion of metrics.json is read, compared and logged, by its scores in `split`."""
+    """Return the functions that read, compare and log the champion of metrics.json, scored in `split`."""
     how, best = knobs.section.promote, metrics["champion"]
     oof = pd.read_parquet(places.evaluated / OOF)
     names = ranked(designs(metrics["splits"]))
@@ -83,12 +83,12 @@ def _folds(name: str, rows: pd.DataFrame, split: str) -> list[TrackedRun]:
 
 
 PLACES = Places("matrices")
-#: The name of the split.
+#: Name of the split whose figures are reported.
 SPLIT = CASES
 
 
 def promote_stage() -> None:
-    """Stage promote: the best engine is registered, and becomes champion unless it is found worse."""
+    """Register the best engine, and make it champion unless it is worse than the current one."""
     knobs, metrics = load(Matrices), written(PLACES.metrics, "evaluate")
 
     name, entry = knobs.section.promote.name, metrics["champion"]
@@ -119,5 +119,5 @@ def _kept(directory: Path, run: str, _: Path) -> OutOfFoldPredictions:
 
 
 def unseen() -> UnseenSupply:
-    """Return how the out-of-fold predictions of a state are read."""
+    """Return the functions that read out-of-fold predictions."""
     return UnseenSupply((_OOF.as_posix(),), _read, _kept)

@@ -1,4 +1,4 @@
-"""Which models are evaluated under which schemes: for the seed's tables, the ablation, the champion."""
+"""Models and schemes to evaluate: for the tables of seed 001, the ablation and the champion."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAIRS, ABNORMAL_PAIRS = 9_540, 377
 
 @dataclass(frozen=True)
 class Printed:
-    """A row: table 2 counts false negatives only."""
+    """The figures of a row in a table of seed 001; table 2 has false negatives only."""
 
     false_negative: int
     false_positive: int | None = None
@@ -64,13 +64,14 @@ TABLES: dict[int, dict[str, Printed]] = {
 }
 
 
-#: The seed before any remedy but that invalid runs are removed (tables 2 and 4), and with one after another.
+#: Seed 001 before any remedy except that invalid runs are removed (tables 2 and 4), then with one remedy
+#: after another.
 INITIAL = replace(NAIVE, prune=True)
 RAW = replace(INITIAL, metrics="raw")
 GROUPED = replace(RAW, grouping="given")
 
 TREE, LOGISTIC, TAN, SIMILARITY = "decision-tree", "logistic", "tan", "similarity-logistic"
-#: The classifiers of tables 4, 6 and 7, whose remedies are taken one by one.
+#: The classifiers of tables 4, 6 and 7, whose remedies are added one by one.
 FOLLOWED = (TREE, LOGISTIC, TAN)
 
 
@@ -89,7 +90,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row of a table of the seed, and the cell that stands for it."""
+    """A row of a table of seed 001, and the cell that reproduces it."""
 
     table: int
     row: str
@@ -97,12 +98,12 @@ class TableRow:
 
     @property
     def printed(self) -> Printed:
-        """What the seed has there."""
+        """The figures that seed 001 has in this row."""
         return TABLES[self.table][self.row]
 
 
 def table_rows(full: Scheme) -> list[TableRow]:
-    """Return all rows of the seed's tables 2 and 4 to 8; `full` says how many components there may be."""
+    """Return all rows of tables 2 and 4 to 8 of seed 001; `full` gives the largest number of components."""
     seeds = replace(GROUPED, components=full.components, balance=True)
     pairs, beside, less = (
         replace(scheme, form=form)
@@ -126,14 +127,14 @@ def table_rows(full: Scheme) -> list[TableRow]:
 
 
 def candidates(models: Iterable[str], full: Scheme) -> list[Cell]:
-    """Return who may be champion: `models` under the full scheme, and the seed's best (table 5)."""
+    """Return the candidates: `models` under the full scheme, and the cells of table 5 of seed 001."""
     ours = [Cell(model, full) for model in models if model != SIMILARITY]
     return [*ours, *(row.cell for row in table_rows(full) if row.table == 5)]  # noqa: PLR2004
 
 
 @dataclass(frozen=True)
 class Remedy:
-    """A remedy: in words, the field of `Scheme`, and the seed's table with it and all before."""
+    """A remedy: in words, the field of `Scheme`, and the table of seed 001 with it and all before."""
 
     words: str
     field: str
@@ -153,7 +154,7 @@ REMEDIES = (
 
 @dataclass(frozen=True)
 class AblationStep:
-    """A row of the ablation, see ablation.parquet."""
+    """A row of ablation.parquet."""
 
     part: str
     step: int
@@ -162,24 +163,24 @@ class AblationStep:
     printed: Printed | None = None
 
 
-#: The seed's own, for vectors of single runs.
+#: The remedies of seed 001, for vectors of single runs.
 SINGLE = (*REMEDIES[:-2], Remedy("runs are compared with their baseline's", "form"))
 
 
 def added(model: str, full: Scheme) -> Iterator[AblationStep]:
-    """Yield the way from the naive state to the full scheme, one remedy at a time."""
+    """Yield the steps from the naive to the full scheme, one remedy at a time."""
     return _added("added", model, full, REMEDIES)
 
 
 def left_out(model: str, full: Scheme) -> Iterator[AblationStep]:
-    """Yield the full scheme, and the full scheme without one remedy."""
+    """Yield the full scheme, then the full scheme without each remedy in turn."""
     return _left_out("left out", model, full, REMEDIES)
 
 
 def singles(models: Iterable[str], full: Scheme) -> Iterator[AblationStep]:
-    """Yield the same two where vectors are single runs, with the remedies that the seed has.
+    """Yield the steps of `added` and `left_out` for vectors of single runs, with the remedies of seed 001.
 
-    One alone is left out of `LOGISTIC` only: such rows take longest.
+    Remedies are left out for `LOGISTIC` only, because these rows take longest.
     """
     scheme = replace(full, form="subtracted", tuned=False, grouping="given")
     for model in models:
@@ -212,7 +213,7 @@ def grouped(scheme: Scheme, model: str) -> Iterator[AblationStep]:
 
 
 def words(scheme: Scheme) -> str:
-    """Say what a scheme does."""
+    """Describe a scheme in words."""
     parts = [f"{scheme.metrics} metrics", scheme.form]
     parts += [] if scheme.prune else ["invalid runs kept"]
     parts += [] if scheme.grouping == "none" else [f"{scheme.grouping} groups"]

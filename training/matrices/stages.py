@@ -1,51 +1,49 @@
-"""The family ``matrices`` in the training package: its stages evaluate, train and promote.
+"""The stages evaluate and train of the model family ``matrices``.
 
 Tuning is part of every fit (`training.matrices.engine.engine`), so there is no stage tune. Evaluation writes
 to ``reports/matrices``; test cases (``workload``) are held out whole, and every row below is of held-out test
-cases. A scheme says which remedies of seed 001 were taken (`training.matrices.schemes`). Counts are of
-vectors, the seed's way, or of pairs of matrices, which are what is asked.
+cases. A scheme is a combination of the remedies of seed 001 (`training.matrices.schemes`). Counts are of
+vectors, as in seed 001, or of pairs of matrices, the unit of a request.
 
 ``metrics.json``
     ``family, data, seed, trials, champion`` (an entry), ``splits.test-cases`` (``scheme, folds, entries``),
-    ``splits.causes`` (the same where what is asked has other causes, and is of other test cases, than what is
-    learned from; absent where causes are not known),
-    ``splits.pairs`` (the same of the champion and of table 5 on folds of whole pairs, which is easier, as the
-    seed's own split), ``selected`` (the model that is best on the other folds, judged on each), ``served``
-    (the champion behind rules and validity tree, of runs that nobody has flagged), ``validity`` (counts of
-    runs, by judge),
-    ``groups`` (how alike given and automatic ones are). An entry has ``kind`` ("model" or "opponent") and per
-    score ``mean, std, pooled``, of pairs.
+    ``splits.causes`` (training and test share neither causes nor test cases; absent where causes are not
+    known), ``splits.pairs`` (the champion and table 5 on folds of whole pairs, which is easier, like the
+    split of seed 001), ``selected`` (each fold judged by the model that is best on the other folds),
+    ``served`` (the champion after rules and validity tree, on unflagged runs), ``validity`` (counts of runs,
+    by judge), ``groups`` (agreement of given and automatic groups). An entry has ``kind`` ("model" or
+    "opponent", a reference method) and per score ``mean, std, pooled``, of pairs.
 ``summary.json``, and ``precision_recall.csv, reliability.csv, confusion.csv``
-    What DVC shows (`training.evaluation.figures`).
+    Figures for DVC (`training.evaluation.figures`).
 ``oof.parquet``
     ``pair_id, workload, group, split, repeat, fold, entry, kind, scheme, model, group_used, probability,
-    threshold, verdict, status, cause, cause_size``: every entry's verdict on every pair. The opponents are
-    ``largest z`` and ``metrics beyond 3 sigma``, and both with ``, pooled noise``; ``cause`` is empty and
-    ``cause_size`` missing where nothing was injected or it is not known.
+    threshold, verdict, status, cause, cause_size``: every entry's verdict on every pair. The reference
+    methods are ``largest z`` and ``metrics beyond 3 sigma``, and both with ``, pooled noise``; ``cause`` is
+    empty and ``cause_size`` missing where nothing was injected or it is not known.
 ``tables.parquet``
-    ``table`` (2, 4, 5, 6, 7, 8), ``row`` (the seed's name of the classifier), ``model, scheme, folds,
+    ``table`` (2, 4, 5, 6, 7, 8), ``row`` (the classifier's name in seed 001), ``model, scheme, folds,
     vectors, abnormal, balanced_accuracy, spread, false_positive, false_negative``, the last four again with
-    ``target_`` (of vectors of targets, which are the same in every form) and with ``pair_``,
-    ``seed_balanced_accuracy, seed_false_positive, seed_false_negative``; the seed's are missing where it has
-    none. Counts are pooled over folds; ``spread`` is the standard deviation over folds.
+    ``target_`` (of vectors of targets, which are equal in every form) and with ``pair_``,
+    ``seed_balanced_accuracy, seed_false_positive, seed_false_negative`` (from seed 001, may be missing).
+    Counts are pooled over folds; ``spread`` is the standard deviation over folds.
 ``ablation.parquet``
     ``part`` ("added", "left out", "single runs", "single runs, left out", "grouping"), ``step`` (counted from
     0), ``remedy`` (in words), ``model``, the fields of the scheme (``metrics, form, prune, grouping,
     components, balance, tuned``), and the columns of tables.parquet from ``folds`` on. "added": from the
-    naive state to the full scheme, one remedy at a time; "left out": the champion's model under the full
-    scheme without one; "single runs": both of them with the seed's remedies and forms alone; "grouping":
+    naive to the full scheme, one remedy at a time; "left out": the champion's model under the full scheme
+    without one remedy; "single runs": both of these with the remedies and forms of seed 001 only; "grouping":
     none, given and automatic groups.
 ``curves.parquet``
     ``figure`` (4 cost ratio, 5 normal training vectors per abnormal one, 6 dimensions), ``model, grouping, x,
     folds, balanced_accuracy, spread``, of vectors; nothing else is tuned.
-``times.parquet``, beside the folder ``evaluated``
+``times.parquet``, next to the folder ``evaluated``
     Figure 7: ``model, dimensions, seconds`` of fitting an engine to all training vectors, the mean of the
-    folds. It differs in every run, so neither DVC nor git keeps it.
+    folds. It differs in every run, so neither DVC nor git stores it.
 ``validity.parquet``
     ``judge`` ("rules", "tree", "both"), ``fold, kind`` (of invalidity; empty for valid runs), ``runs,
     rejected``.
 ``groups.parquet``
-    ``workload, group, automatic``: the automatic group of each test case beside the given one.
+    ``workload, group, automatic``: the given and the automatic group of each test case.
 ``served.parquet``
     ``pair_id, workload, group, fold, verdict, probability, status, baseline_runs, target_runs, reason``.
 """
@@ -106,7 +104,7 @@ from training.matrices.schemes import (
 )
 
 PLACES = Places("matrices")
-#: The name of the split that is more like the seed's.
+#: Name of the split that is more like that of seed 001.
 PAIRS = "pairs"
 TIMES = "times"
 
@@ -118,7 +116,7 @@ def _split(evaluation: Evaluation, oof: pd.DataFrame, whole: str) -> dict[str, A
 
 
 def evaluate_stage() -> None:
-    """Stage evaluate: models, tables, ablation, curves and opponents on held-out test cases."""
+    """Evaluate models, tables, ablation, curves and reference methods on held-out test cases."""
     knobs = load(Matrices)
     require_known(knobs.section.evaluate.models, CATALOGUE, "matrices")
     metrics, frames = evaluated(MatrixExamples.read(PLACES.interim, PLACES.valid), knobs)
@@ -132,7 +130,7 @@ def evaluate_stage() -> None:
 def evaluated(
     examples: MatrixExamples, knobs: Params[Matrices]
 ) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
-    """Return metrics.json, and the content of every table that the stage evaluate writes, by its name."""
+    """Return metrics.json, and by name the content of every table that the stage evaluate writes."""
     how, seed, full = knobs.section.evaluate, knobs.seed, _full(knobs.section)
     fold_of = dealt(examples.pairs, how.folds, seed)
     evaluation = _evaluation(examples, fold_of, knobs)
@@ -180,7 +178,7 @@ def _evaluation(examples: MatrixExamples, fold_of: pd.Series, knobs: Params[Matr
 
 
 def train_stage() -> None:
-    """Stage train: the champion learns from everything."""
+    """Train the champion on all data and write it."""
     knobs, metrics = load(Matrices), written(PLACES.metrics, "evaluate")
     section, examples = knobs.section, MatrixExamples.read(PLACES.interim, PLACES.valid)
     champion = _champion(candidates(section.evaluate.models, _full(section)), metrics["champion"])
@@ -216,10 +214,7 @@ def _of_table_5(rows: list[TableRow]) -> list[Cell]:
 
 
 def _of_whole_pairs(evaluation: Evaluation, cells: list[Cell], folds: int) -> dict[str, Any]:
-    """Return the same cells where only pairs are kept whole, and test cases are known from training.
-
-    The seed divides vectors; here the baseline and the target of a pair stay together.
-    """
+    """Evaluate the cells on folds of whole pairs, whose test cases may be in training."""
     examples = evaluation.examples
     fold_of = dealt_pairs(examples.pairs, folds, evaluation.seed)
     easier = replace(evaluation, split=PAIRS, parts=parts(examples, fold_of), found={})
@@ -228,7 +223,7 @@ def _of_whole_pairs(evaluation: Evaluation, cells: list[Cell], folds: int) -> di
 
 
 def _of_whole_causes(evaluation: Evaluation, cells: list[Cell], folds: int) -> dict[str, Any]:
-    """Return the same cells where what is asked has other causes than training; none where none are known."""
+    """Evaluate the cells on folds with causes not in training; empty where causes are not known."""
     apart = parts_of_causes(evaluation.examples, folds, evaluation.seed)
     if not apart:
         return {}
@@ -238,7 +233,7 @@ def _of_whole_causes(evaluation: Evaluation, cells: list[Cell], folds: int) -> d
 
 
 def _steps(champion: Cell, full: Scheme) -> list[AblationStep]:
-    """Return the ablation: of the seed's classifiers, and what the champion is without a remedy."""
+    """Return the ablation: for the classifiers of seed 001, and for the champion."""
     steps = [step for model in FOLLOWED for step in added(model, full)]
     steps += left_out(champion.model, full)
     steps += singles(FOLLOWED, full)

@@ -1,1 +1,1 @@
-"""Stored models, and which of them is champion."""
+"""Stored models, and their promotion to champion."""

@@ -24,33 +24,33 @@ from data.tables.files import PART
 
 
 def tracking_uri() -> str:
-    """Return where MLflow keeps its runs and models: MLFLOW_TRACKING_URI, or mlflow.db in the project."""
+    """Return the address of MLflow's store: MLFLOW_TRACKING_URI, or mlflow.db in the project."""
     return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{project_root() / 'mlflow.db'}"
 
 
 def project_root() -> Path:
-    """Return the checkout that this file belongs to, or else the working directory."""
+    """Return the checkout that contains this file, or else the working directory."""
     checkout = Path(__file__).resolve().parents[2]
     return checkout if (checkout / "params.yaml").is_file() else Path.cwd()
 
 
 def local_store() -> Path | None:
-    """Return the SQLite file of MLflow; None where it keeps its runs and models in another way."""
+    """Return the SQLite file of MLflow; None if it uses another store."""
     uri = tracking_uri()
     return Path(uri.removeprefix("sqlite:///")).resolve() if uri.startswith("sqlite:///") else None
 
 
-#: The tag of a model's run, and of its version, that says what the model is in the registry.
+#: The tag of a model's run, and of its version, with its role in the registry.
 STANDING = "standing"
-#: What it says of one that nothing was decided of.
+#: The role of a model before any decision.
 CANDIDATE = "candidate"
-#: Set before MLflow is imported for the first time; it reads them once.
+#: Environment variables that MLflow reads once, when it is first imported.
 _QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
-    # a server that is not there is named after seconds, not after minutes
+    # report an unreachable server after seconds, not after minutes
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
 }
 
@@ -68,7 +68,7 @@ def mlflow() -> Any:
 
 
 def client() -> Any:
-    """Return a client of that store."""
+    """Return an MLflow client for the store of this project; a missing SQLite file is created."""
     store = local_store()
     if store is not None and not store.exists():
         _begin(store)
@@ -76,10 +76,10 @@ def client() -> Any:
 
 
 def _begin(store: Path) -> None:
-    """Make MLflow's tables in a file with a write-ahead log.
+    """Create MLflow's tables in a file with a write-ahead log.
 
     MLflow commits some thousand times and would wait for the disk each time. The file gets its name when it
-    is complete, as one with half of the tables would never be of use.
+    is complete, because one with half of the tables would be useless.
     """
     mlflow()
     from mlflow.store.tracking import DEFAULT_LOCAL_FILE_AND_ARTIFACT_PATH
@@ -92,14 +92,14 @@ def _begin(store: Path) -> None:
             file.execute("PRAGMA journal_mode=WAL")
         tables: Any = SqlAlchemyStore
         tables(f"sqlite:///{begun}", DEFAULT_LOCAL_FILE_AND_ARTIFACT_PATH).engine.dispose()
-        # another process may have been quicker
+        # another process may have created it
         with suppress(FileExistsError):
             store.hardlink_to(begun)
 
 
 @dataclass(frozen=True)
 class Tracked:
-    """A model in MLflow: its run, its address, and its id unless it is files of that run."""
+    """A model in MLflow: its run, its address, and its id (None if its files belong to the run)."""
 
     run_id: str
     model_uri: str
@@ -116,13 +116,13 @@ def note(store: Any, run_id: str, said: str) -> None:
 
 CHAMPION = "champion"
 CHALLENGER = "challenger"
-#: The tag of a version with the digest of its files; versions of before there was one are not checked.
+#: The tag of a version with the digest of its files; older versions without it are not checked.
 DIGEST = "files_digest"
-#: Of the files that reading a model may open.
+#: Suffixes of the files that reading a model may open.
 _READ = (".json", ".npz", ".parquet", ".skops")
-#: What reading a model raises that this code did not write.
+#: Exceptions that reading a model from other code raises.
 FOREIGN = (ImportError, AttributeError, LookupError, TypeError, ValueError, BadZipFile)
-#: The version of an alias or number, and its files, in the tables of MLflow.
+#: Query for the version of an alias or number, and its files, in the tables of MLflow.
 _VERSION = """
 SELECT version, coalesce(nullif(storage_location, ''), source) FROM model_versions
 WHERE name = :name AND current_stage != 'Deleted_Internal' AND version = coalesce(
@@ -148,19 +148,19 @@ class Version:
 
     @property
     def directory(self) -> Path | None:
-        """Where its files are; None if a server has them."""
+        """The directory of its files; None if they are on a server."""
         if self.location.startswith("file:"):
             return Path(unquote(urlparse(self.location).path))
         return Path(self.location) if self.location.startswith("/") else None
 
     @property
     def present(self) -> bool:
-        """Whether its files are still there; a server's are taken to be."""
+        """Whether its files still exist; on a server this is assumed."""
         return self.directory is None or (self.directory / "model.skops").is_file()
 
     @property
     def identity(self) -> tuple[str | None, ...]:
-        """The key that two versions share if their files are the same, whatever other tags they have."""
+        """A key that two versions share if their files are equal, whatever other tags they have."""
         return self.name, self.version, self.location, self.tags.get(DIGEST)
 
     @contextmanager
@@ -178,31 +178,31 @@ class Version:
         return directory
 
 
-#: A model: its address as people write it, None for the champion, or a version that was found.
+#: A model: its address as text, None for the champion, or a resolved version.
 Address = str | Version | None
 
 
 @dataclass(frozen=True)
 class Located:
-    """The files of a model, and the address from which the same model can be located again."""
+    """The files of a model, and the address to locate the same model again."""
 
     directory: Path
     address: str | Version
 
     @property
     def version(self) -> str:
-        """The version it has; empty if it is not registered."""
+        """The version; empty if it is not registered."""
         return self.address.version if isinstance(self.address, Version) else ""
 
     @property
     def digest(self) -> str:
-        """That of its files; as it was registered, if it was."""
+        """The digest of its files; if it is registered, the one at registration."""
         known = self.address.tags.get(DIGEST) if isinstance(self.address, Version) else None
         return known or files_digest(self.directory)
 
     @property
     def uri(self) -> str:
-        """Its address, as people write it."""
+        """The address as text."""
         return self.address.uri if isinstance(self.address, Version) else self.address
 
     def name(self, model: str) -> str:
@@ -238,18 +238,17 @@ def version_of(name: str, alias: str) -> Version | None:
 
 
 def follows(uri: str | None) -> bool:
-    """Tell whether an address is an alias, which may move."""
+    """Return whether an address is an alias (also None, the champion), which may move."""
     found = _MODEL_URI.fullmatch(uri) if uri is not None and not Path(uri).is_dir() else None
     return uri is None or (found is not None and found["alias"] is not None)
 
 
 def found(name: Callable[[], str], uri: Address) -> str | Version:
-    """Return the version to which an address of the registry resolves, or the directory.
+    """Return the version that an address resolves to, or the directory.
 
     `uri` is ``models:/NAME@ALIAS``, ``models:/NAME/VERSION``, a directory, None for the champion of
-    ``name()``, or
-    a version, which is returned. Raises InputError if there is no such model, or the registry does not
-    answer.
+    ``name()``, or a version, which is returned. Raises InputError if the model does not exist, or the
+    registry does not answer.
     """
     if isinstance(uri, Version) or (uri is not None and Path(uri).is_dir()):
         return uri
@@ -282,7 +281,7 @@ def _lacking(name: Callable[[], str], uri: str | None) -> str:
 
 
 def _shown() -> str:
-    """Return where the registry is, without the password that its address may hold."""
+    """Return the address of the registry without its password."""
     uri = tracking_uri()
     user, at, _ = urlparse(uri).netloc.rpartition("@")
     return uri.replace(user + at, "", 1)
@@ -297,16 +296,16 @@ def registered(uri: str) -> Version | None:
     name, alias, number = match.groups()
     store = local_store()
     if store is not None and not store.is_file():
-        # a client would make one
+        # a client would create the file
         return None
-    # an alias that MLflow itself resolves
+    # MLflow itself resolves the alias latest
     if store is None or alias == "latest":
         return _from_mlflow(name, alias, number)
     return _from_file(store, name, alias, number)
 
 
 def _from_file(store: Path, name: str, alias: str | None, number: str | None) -> Version | None:
-    """Return a version as MLflow's tables have it: to import MLflow takes seconds."""
+    """Read a version from MLflow's tables, because importing MLflow takes seconds."""
     wanted = {"name": name, "alias": alias, "number": number}
     try:
         with closing(sqlite3.connect(f"{store.as_uri()}?mode=rw", uri=True)) as file:

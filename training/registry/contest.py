@@ -1,7 +1,7 @@
-"""The test of a candidate against the champion, on out-of-fold predictions of both.
+"""The champion/challenger test, on out-of-fold predictions of both.
 
-A champion can only be compared if its evidence is complete, and if the candidate's code and the installed
-libraries can read it.
+A champion can only be compared if its out-of-fold predictions are complete, and if the candidate's code and
+the installed libraries can read it.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from training.registry.promotion_history import register, settled, why, why_not
 from training.registry.runs import Logbook, TrackedRun
 from training.registry.stored import TRUSTED_TYPES
 
-#: What reading a model raises that is damaged, gone, or not of this code.
+#: Exceptions from reading a model that is damaged, missing, or from other code.
 UNREADABLE = (*FOREIGN, InputError, OSError)
-#: What runs in MLflow hold; with another number every model is logged, and registered, once more.
+#: Version of the content of runs in MLflow; with another number every model is logged and registered again.
 RUNS = 2
 _LIBRARIES = ("numpy", "scikit-learn", "skops", "xgboost-cpu")
 
 
 @dataclass(frozen=True)
 class Compared:
-    """The candidate against the champion on the same unseen cases, and both in words."""
+    """The difference between candidate and champion on the same cases; cases and measure in words."""
 
     difference: Difference
     cases: str
@@ -58,7 +58,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Means:
-    """The functions of a family that a champion/challenger test needs.
+    """The functions of a family for a champion/challenger test.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class Candidate:
 
 
 def promoted(candidate: Candidate) -> str:
-    """Make the candidate champion unless it is worse; return who is champion, and why.
+    """Make the candidate champion unless it is worse; return the outcome and its reason in words.
 
     It takes milliseconds if this evidence was judged before, because the stage runs with every ``dvc repro``.
     Raises InputError if the candidate itself cannot be read.
@@ -129,7 +129,7 @@ def _called(version: Version) -> str:
 
 
 def _judged(candidate: Candidate, champion: Version) -> str | None:
-    """Return the outcome if this evidence was judged against this champion."""
+    """Return the reason if this evidence was already judged against this champion, else None."""
     if champion.tags.get("evidence") == candidate.evidence:
         return why(champion)
     challenger = version_of(candidate.name, CHALLENGER)
@@ -140,7 +140,7 @@ def _judged(candidate: Candidate, champion: Version) -> str | None:
 
 
 def _stays_readable(candidate: Candidate, champion: Version) -> bool:
-    """Whether the champion can be read; it is only tried if anything has changed that this depends on."""
+    """Return whether the champion can be read; only tried if a dependency of reading has changed."""
     if champion.tags.get("readable") == _reading(candidate, champion):
         return True
     if _flaw(candidate.means().read, champion.files):
@@ -163,7 +163,7 @@ def _note_readable(candidate: Candidate, champion: Version) -> None:
 
 
 def _flaw(read: Callable[[Path], object], files: Callable[[], AbstractContextManager[Path]]) -> str:
-    """Say why a model cannot be read; empty if it can."""
+    """Return why a model cannot be read; empty if it can."""
     try:
         with files() as directory:
             read(directory)
@@ -185,7 +185,7 @@ def _contest(candidate: Candidate, champion: Version | None) -> str:
     tags = _tags(candidate, champion, reason)
     tracked = means.track(tags)
     with downloaded(tracked.model_uri) as kept:
-        # with it from the first moment: who follows the alias checks it
+        # part of the tags from the start, because readers that follow the alias check it
         tags[DIGEST] = files_digest(kept)
         alias = register(candidate.name, tracked, tags, alias, champion.version if champion else "")
     found = version_of(candidate.name, alias)
@@ -216,7 +216,7 @@ def _tags(candidate: Candidate, champion: Version | None, reason: str) -> dict[s
 
 
 def _decision(candidate: Candidate, means: Means, champion: Version | None) -> tuple[str, str]:
-    """Return the alias that the candidate takes, and why: champion unless it is refused or found worse."""
+    """Return the alias of the candidate, and why: champion unless it is refused or worse."""
     refused = means.refused(candidate.directory)
     if refused:
         return CHALLENGER, refused
@@ -244,22 +244,22 @@ def _reason(compared: Compared, champion: Version) -> str:
     )
 
 
-#: The file beside a registered model with what it said of cases it had not seen.
+#: The file next to a registered model with its out-of-fold predictions.
 OOF = "oof.parquet"
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What is logged of a candidate, and of the models that it was chosen from.
+    """The log of a candidate, and of the models that it was chosen from.
 
     Attributes
     ----------
     data : dict
-        Of metrics.json.
+        The entry ``data`` of metrics.json.
     vectors : Path
         The training table.
     directory : Path
-        The candidate's.
+        The candidate's files.
     runs : sequence of TrackedRun
         The candidate's first, then the others, best first.
     oof : DataFrame
@@ -276,11 +276,11 @@ class Kept:
     def means(
         self, read: Callable[[Path], object], compare: Callable[[pd.DataFrame, pd.DataFrame], Compared | None]
     ) -> Means:
-        """Return what a contest needs; `compare` takes what the candidate and what the champion said."""
+        """Return the functions for a test; `compare` takes the predictions of candidate and champion."""
         return Means(read, lambda champion: compare(self.oof, pd.read_parquet(champion / OOF)), self.track)
 
     def track(self, tags: dict[str, str]) -> Tracked:
-        """Log the candidate with its files, and the others unless they are known."""
+        """Log the candidate with its files, and the other models that are not logged yet."""
         book = Logbook(self.family, self.data, self.vectors, tags["evidence"])
         known = book.known()
         for run in reversed(self.runs[1:]):
@@ -299,10 +299,10 @@ Compare = Callable[[pd.DataFrame, pd.DataFrame], Compared | None]
 
 
 def by_verdicts(keys: Sequence[str], how: Promote, seed: int, cases: str) -> Compare:
-    """Return a comparison by balanced accuracy; None without a common case that failed and one that passed.
+    """Return a comparison by balanced accuracy; it returns None unless the common cases have both labels.
 
-    `keys` identify a case; both frames have ``verdict``, the candidate's ``status`` and ``group``; whole
-    groups are drawn. `cases` is a noun for the reason.
+    `keys` identify a case; both frames have ``verdict``, the candidate's ``status`` and ``group``; the
+    bootstrap draws whole groups. `cases` is a noun for the reason.
     """
 
     def compare(own: pd.DataFrame, theirs: pd.DataFrame) -> Compared | None:

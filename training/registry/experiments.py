@@ -21,7 +21,7 @@ from training.registry.champions import Version, client, registered
 from training.registry.origins import commit_of
 from training.supply import UnseenSupply, supply
 
-#: The name of what lies in the working directory.
+#: The name of the state in the working directory.
 WORKSPACE = "workspace"
 PARAMS = "params.yaml"
 _MODELS = "models:/"
@@ -32,8 +32,8 @@ class FamilyState:
     """One family in a state of the project.
 
     `data` is the training data's address, digest and counts; `champions` the entries that evaluation chose,
-    by
-    subject; `unseen` the out-of-fold predictions, empty where files are missing; `figures` is summary.json.
+    by subject; `unseen` the out-of-fold predictions, empty where files are missing; `figures` is
+    summary.json.
     """
 
     data: Mapping[str, Any]
@@ -74,7 +74,7 @@ def opened(
     """Yield a state; its files may be copies that are deleted afterwards.
 
     `name` is ``workspace``, a revision of git, an experiment of DVC or a registered version; `tell` is called
-    with the progress. Raises InputError if there is no such state, or none of the project.
+    with messages on the progress. Raises InputError if the state does not exist, or has nothing evaluated.
     """
     tell(f"reading {name}")
     if name == WORKSPACE:
@@ -163,7 +163,7 @@ def _copied(files: Any, path: str, root: Path) -> bool:
     try:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         files.get(path, str(root / path), recursive=True)
-    # of a directory that another machine made, the cache may lack the list of its files, too
+    # for a directory from another machine, the list of its files may be missing in the cache, too
     except (DvcException, DataIndexError, ObjectFormatError, OSError):
         shutil.rmtree(root / path, ignore_errors=True)
         return False
@@ -195,7 +195,7 @@ def _read(name: str, commit: str, root: Path, lacking: Sequence[str]) -> Project
 
 
 def _champions(metrics: Mapping[str, Any], unseen: Sequence[OutOfFoldPredictions]) -> dict[str, str]:
-    """Return by what is judged who is best: the champion of metrics.json, and else the first."""
+    """Return the best entry by subject: the champion of metrics.json if it is present, else the first."""
     first: dict[str, str] = {}
     for one in unseen:
         if one.what not in first or one.entry == metrics["champion"]:
@@ -204,7 +204,7 @@ def _champions(metrics: Mapping[str, Any], unseen: Sequence[OutOfFoldPredictions
 
 
 def params_of(path: Path) -> dict[str, Any]:
-    """Return the parameters by dotted name; an empty dict if there is no such file."""
+    """Return the parameters by dotted name; an empty dict if the file does not exist."""
     content = yaml_content(path) if path.is_file() else None
     return _flat(content or {}, "")
 
@@ -255,7 +255,7 @@ def _kept(family: str, version: Version, run: str, project: Path) -> OutOfFoldPr
 
 @dataclass(frozen=True)
 class ValueChange:
-    """A parameter or a property of the data with its value in both states; None where a state lacks it."""
+    """A parameter or a property of the data with its value in both states; None where it is missing."""
 
     name: str
     before: Any
@@ -267,7 +267,7 @@ class FamilyDifference:
     """The differences of two states in one family.
 
     `champions` are compared by subject, `entries` with the entry of the same name (without flips); `only`
-    lists entries that one state lacks; `compared` is False where predictions are missing in one state.
+    lists entries of one state alone; `compared` is False where predictions are missing in one state.
     """
 
     family: str
@@ -281,7 +281,7 @@ class FamilyDifference:
 
 @dataclass(frozen=True)
 class ExperimentsDifference:
-    """The differences of two states, with notes on what could not be compared."""
+    """The differences of two states, with notes on parts that could not be compared."""
 
     before: str
     after: str
@@ -312,7 +312,7 @@ def differences(before: ProjectState, after: ProjectState) -> ExperimentsDiffere
 
 
 def _params(before: ProjectState, after: ProjectState, families: Sequence[str]) -> tuple[ValueChange, ...]:
-    """Return the knobs that differ, but those of families that are not compared."""
+    """Return the changed parameters, without those of families that are not compared."""
     left = [family for family in FAMILIES if family not in families]
     knobs = changed(before.params, after.params)
     chosen = changed(before.chosen, after.chosen) if before.chosen and after.chosen else ()
@@ -320,7 +320,7 @@ def _params(before: ProjectState, after: ProjectState, families: Sequence[str]) 
 
 
 def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[ValueChange, ...]:
-    """Return what is not the same in both, by name."""
+    """Return the values that differ, by name."""
     names = sorted({*before, *after})
     pairs = (ValueChange(name, before.get(name), after.get(name)) for name in names)
     return tuple(one for one in pairs if one.before != one.after)
@@ -335,7 +335,7 @@ def _of_family(family: str, before: FamilyState, after: FamilyState, how: Drawin
         if what in before.champions
     ]
     both = [replace(paired(old[key], own, how), flips=()) for key, own in new.items() if key in old]
-    # a registered version is one entry alone
+    # a registered version has a single entry
     lacking = sorted({*old} ^ {*new}) if min(len(old), len(new)) > 1 else []
     only = [f"{what}: {entry}" for what, entry in lacking]
     figures = changed(before.figures, after.figures) if before.figures and after.figures else ()
@@ -366,7 +366,7 @@ def _notes(before: ProjectState, after: ProjectState, found: Sequence[FamilyDiff
 
 
 def _doubts(one: FamilyDifference) -> Iterator[str]:
-    """Say where cases, labels or folds are not the same."""
+    """Yield notes on cases, labels or folds that differ."""
     for best in one.champions:
         if best.only_before or best.only_after:
             yield (

@@ -1,4 +1,4 @@
-"""Where a registered version comes from: its data, code, parameters and figures, and who made it champion."""
+"""The origin of a registered version: its data, code, parameters, figures and promotion."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from training.registry.champions import (
 )
 from training.registry.promotion_history import ChampionRecord
 
-#: What the pipeline itself writes into the tree; all else that differs makes it dirty.
+#: Paths that the pipeline itself writes; any other difference makes the tree dirty.
 _WRITTEN = (":!dvc.lock", ":!reports")
 
 
 def source_of(root: Path, program: str) -> dict[str, str]:
-    """Return user, program, and in git commit, branch and whether it is dirty, as MLflow's tags."""
+    """Return user, program, and git's commit, branch and dirty flag, as MLflow's tags."""
     from mlflow.utils import mlflow_tags
 
     ran = {
@@ -50,7 +50,7 @@ def source_of(root: Path, program: str) -> dict[str, str]:
 
 
 def commit_of(tags: Mapping[str, str]) -> tuple[str, bool]:
-    """Return which commit a run's tags name, or nothing, and whether the tree differed from it."""
+    """Return the commit in a run's tags (or an empty string), and whether the tree differed from it."""
     from mlflow.utils import mlflow_tags
 
     dirty = tags.get(mlflow_tags.MLFLOW_GIT_DIRTY) == "true"
@@ -77,7 +77,7 @@ def _git(root: Path, *words: str) -> str:
 
 
 class NoVersionError(InputError):
-    """There is no such version."""
+    """The version does not exist."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class Origin:
 
 
 def origin(name: str, version: str) -> Origin:
-    """Return the origin of a version; InputError (NoVersionError) if it is not found."""
+    """Return the origin of a version; raise NoVersionError if it does not exist."""
     found = registered(f"models:/{name}/{version}") if version.isdigit() else None
     if found is None:
         raise NoVersionError(f'there is no version "{version}" of a model "{name}"')
@@ -195,7 +195,7 @@ def origin(name: str, version: str) -> Origin:
 
 
 def _run(store: Any, run_id: str | None) -> Any:
-    """Return a run; None if there is none, or it was deleted."""
+    """Return a run; None if it does not exist, or was deleted."""
     try:
         return store.get_run(run_id) if run_id else None
     except mlflow().exceptions.MlflowException:
@@ -228,7 +228,7 @@ def _code(tags: Mapping[str, str], data: SourceData) -> SourceCode:
 
 
 def _obstacle(commit: str, changed: bool | None, data: SourceData) -> str:
-    """Return why a commit cannot train a version again, and how to avoid that; empty where it can."""
+    """Return why a commit cannot train a version again, and how to avoid that; empty if it can."""
     if commit and changed is False and data.path:
         there = holds_data(project_root(), commit, data.path)
         if there is None:

@@ -1,7 +1,8 @@
-"""Who bears an alias, since when and why: the one way in which a version becomes champion or challenger.
+"""Promotion history: how, when and why a version becomes champion or challenger.
 
-A move is kept as a tag of the registered model, and as tags of the versions and of their runs. Moves made in
-MLflow by hand are found by the tags that they leave behind, and noted when somebody looks.
+A move is stored as a tag of the registered model, and as tags of the versions and of their runs. Moves made
+by hand in MLflow are detected by the tags that they leave unchanged, and recorded the next time this code
+runs.
 """
 
 from __future__ import annotations
@@ -35,15 +36,14 @@ from training.registry.champions import (
     version_of,
 )
 
-#: What made a version champion: the pipeline's contest, a person, a person who took another's place back, or
-#: somebody who moved the alias in MLflow.
+#: How a version became champion: by the pipeline's champion/challenger test, by a person, by a person's
+#: rollback, or by moving the alias in MLflow.
 Way = Literal["contest", "promote", "rollback", "by hand"]
-#: How the tags of a registered model begin that keep its moves, and those of a version that say why it is
-#: champion.
+#: Prefixes of the tags of a registered model with its promotions, and of the tags of a version with its own.
 MOVED, CROWNED = "champion ", "champion_"
 #: The tag of a version that a person replaced, with the reason.
 REPLACED = "replaced"
-#: The longest reason, in letters.
+#: Largest length of a reason, in characters.
 LONGEST = 2000
 
 
@@ -74,17 +74,17 @@ class ChampionRecord:
 
     @property
     def told(self) -> str:
-        """Who did it, when, how and why, in one line."""
+        """User, time, way and reason in one line."""
         return f"{_DID[self.way]} by {self.by or 'somebody'} on {self.at[:10]}: {self.because}"
 
     @property
     def tags(self) -> dict[str, str]:
-        """The same as tags of the version."""
+        """The record as tags of the version."""
         return {f"{CROWNED}{name}": value for name, value in asdict(self).items() if name != "version"}
 
     @classmethod
     def of(cls, version: Version) -> ChampionRecord | None:
-        """Read the tags of a version; None if it was never champion, or before there were any."""
+        """Read the tags of a version; None if they have no record."""
         told = {
             name.removeprefix(CROWNED): value
             for name, value in version.tags.items()
@@ -97,14 +97,14 @@ _DID = {"contest": "found best", "promote": "promoted", "rollback": "brought bac
 
 
 def why(champion: Version) -> str:
-    """Say why a version is champion: what a person said, or what the contest found."""
+    """Return why a version is champion: the reason of a person, or of the champion/challenger test."""
     reign = ChampionRecord.of(champion)
     by_person = reign is not None and reign.way in {"promote", "rollback"}
     return reign.told if reign is not None and by_person else champion.tags.get("reason", "")
 
 
 def why_not(challenger: Version) -> str:
-    """Say why a version is not champion: what a person said who replaced it, or what the contest found."""
+    """Return why a version is not champion: the reason of the person who replaced it, or of the test."""
     return challenger.tags.get(REPLACED) or challenger.tags.get("reason", "")
 
 
@@ -131,8 +131,8 @@ def before(moves: Sequence[ChampionRecord]) -> str | None:
 def register(name: str, tracked: Tracked, tags: Mapping[str, str], alias: str, instead: str) -> str:
     """Register a model of MLflow as a version of `name` with an alias; return the alias.
 
-    `alias` is the outcome of the test; `instead` the champion it was compared with (empty: none). If another
-    version has become champion meanwhile, the new version is challenger.
+    `alias` is the outcome of the test; `instead` the champion it was compared with (empty: no champion). If
+    another version has become champion meanwhile, the new version is challenger.
     """
     store = client()
     with moving(name):
@@ -156,7 +156,7 @@ def register(name: str, tracked: Tracked, tags: Mapping[str, str], alias: str, i
 
 
 def _cut_off(store: Any, name: str, evidence: str) -> Any:
-    """Return the version that a contest on this evidence made before it was killed; None if none was."""
+    """Return the version that an interrupted test on this evidence made, or None."""
     for version in store.search_model_versions(f"name = '{name}'"):
         if version.tags.get("evidence") == evidence and _standing(store, version.run_id) == CANDIDATE:
             return version
@@ -171,17 +171,17 @@ def _standing(store: Any, run_id: str) -> str:
 
 
 def _beginning(store: Any, name: str) -> Any:
-    """Return what is registered under `name`, made if there is nothing."""
+    """Return the registered model `name`, created if it does not exist."""
     with suppress(mlflow().exceptions.MlflowException):
         return store.get_registered_model(name)
     return store.create_registered_model(name)
 
 
 def promote_version(name: str, version: str, reign: ChampionRecord, instead: str) -> None:
-    """Make a version champion; the former champion becomes challenger, and keeps being compared with it.
+    """Make a version champion; the former champion becomes challenger, and is still compared with it.
 
-    `instead` is the version that was champion at the decision, empty if there was none; MovedError if it is
-    not any more.
+    `instead` is the version that was champion at the decision (empty: no champion); raises MovedError if it
+    is not champion any more.
     """
     store = client()
     with moving(name):
@@ -202,31 +202,31 @@ def promote_version(name: str, version: str, reign: ChampionRecord, instead: str
 
 
 def challenge(store: Any, name: str, version: str, tags: Mapping[str, str]) -> None:
-    """Let a version bear the alias of the challenger, with these tags."""
+    """Give a version the alias of the challenger, and these tags."""
     for tag, value in tags.items():
         store.set_model_version_tag(name, version, tag, value)
     store.set_registered_model_alias(name, CHALLENGER, version)
 
 
 def succeed(store: Any, name: str, reign: ChampionRecord) -> None:
-    """Let a version bear the alias of the champion, and keep when and why."""
+    """Give a version the alias of the champion, and record when and why."""
     for tag, value in reign.tags.items():
         store.set_model_version_tag(name, reign.version, tag, value)
     if REPLACED in store.get_model_version(name, reign.version).tags:
         store.delete_model_version_tag(name, reign.version, REPLACED)
     _keep(store, name, reign)
-    # the last of all: whoever sees it sees why
+    # last, so that the reason is visible whenever the alias is
     store.set_registered_model_alias(name, CHAMPION, reign.version)
 
 
 def _keep(store: Any, name: str, reign: ChampionRecord) -> None:
-    # a key of MLflow has no "+"
+    # keys in MLflow must not contain "+"
     key = f"{MOVED}{reign.at.replace('+00:00', 'Z')}"
     store.set_registered_model_tag(name, key, json.dumps(asdict(reign)))
 
 
 def settle(store: Any, name: str) -> None:
-    """Let the tags of versions and runs say what the aliases say, and keep a move that was made by hand."""
+    """Update the tags of versions and runs to match the aliases, and record a move made by hand."""
     model = _model(store, name)
     aliases, moves = _bearers(model), _reigns(model.tags)
     now = aliases.get(CHAMPION)
@@ -244,7 +244,7 @@ def settle(store: Any, name: str) -> None:
 
 
 def _stands(store: Any, found: Any, standing: str, bearer: str) -> None:
-    """Let a version and its run say what the version is, and since when."""
+    """Write the role of a version to its tags, and to the tags and the description of its run."""
     store.set_model_version_tag(found.name, found.version, STANDING, standing)
     shown = f"[{found.name} v{{0}}](#/models/{found.name}/versions/{{0}})"
     if standing.startswith("former "):
@@ -263,7 +263,7 @@ def _stands(store: Any, found: Any, standing: str, bearer: str) -> None:
 
 
 def settled(name: str) -> None:
-    """Settle what was moved by hand; it takes milliseconds if nothing was."""
+    """Settle moves made by hand; it takes milliseconds without such moves."""
     borne = {alias: version_of(name, alias) for alias in (CHAMPION, CHALLENGER)}
     if any(one is not None and one.tags.get(STANDING) != alias for alias, one in borne.items()):
         with moving(name):
@@ -272,7 +272,7 @@ def settled(name: str) -> None:
 
 @contextmanager
 def moving(name: str) -> Iterator[None]:
-    """Let nobody else on this machine move aliases of `name` of this store as long as the block lasts."""
+    """Lock the aliases of `name` in this store on this machine while the block runs."""
     with _lock_of(name).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -287,7 +287,7 @@ def _lock_of(name: str) -> Path:
 
 
 def _bearers(model: Any) -> dict[str, str]:
-    """Return which version bears which alias; stores give numbers or text."""
+    """Return the version of each alias as text; stores return numbers or text."""
     return {alias: str(version) for alias, version in model.aliases.items()}
 
 

@@ -1,7 +1,7 @@
-"""Runs in MLflow: a family's experiment holds its models, and one for all what is nested in them.
+"""Runs in MLflow: one experiment per family for its models, and one for all folds and trials.
 
-MLflow's table of runs shows a hundred at once. Folds and trials are some thirty a model, so they have an
-experiment of their own, where each names its model's run as parent.
+MLflow's table of runs shows a hundred at once. A model has some thirty folds and trials, so these are in a
+separate experiment, where each names its model's run as parent.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Figures = Mapping[str, "Figure"]
-#: The tag of an experiment that makes MLflow's pages those of model training; MLflow has no name for it.
+#: The tag of an experiment that selects MLflow's pages for model training; MLflow has no constant for it.
 KIND, TRAINING = "mlflow.experimentKind", "custom_model_development"
-#: The experiment of folds and of trials.
+#: Name of the experiment of folds and trials.
 NESTED = "folds and trials"
 _ENDED = {"complete": "FINISHED", "pruned": "KILLED", "fail": "FAILED"}
-#: What stands in a data set's profile is counts; these are its address.
+#: The keys of a data set's address; the others are counts, for its profile.
 _ADDRESS = ("path", "format", "digest")
-#: MLflow's types by the beginnings of Arrow's.
+#: MLflow's types by the prefixes of Arrow's.
 _TYPES = {"double": "double", "float": "double", "int": "long", "bool": "boolean", "timestamp": "datetime"}
 
 
@@ -44,7 +44,7 @@ class TrackedRun:
     series : dict of dict
         Metrics that have a value per step.
     figures : callable
-        Returns pictures by file name.
+        Returns figures by file name.
     """
 
     name: str
@@ -57,7 +57,7 @@ class TrackedRun:
     figures: Callable[[], Figures] = dict
 
     def begin(self, store: Any, experiment: str, tags: dict[str, str]) -> str:
-        """Make the run, with all but its figures and what is nested in it; return its id."""
+        """Create the run without its figures and nested runs; return its id."""
         from mlflow.entities import Metric, Param
 
         run = store.create_run(experiment, tags={**self.tags, **tags}, run_name=self.name)
@@ -77,10 +77,10 @@ class TrackedRun:
 
 @dataclass(frozen=True)
 class Logbook:
-    """The place where one promotion of a family logs its models.
+    """Logs the models of one promotion of a family.
 
-    `data` is of metrics.json; the columns of the table `vectors` are the data set's schema; `evidence`, the
-    digest of the evidence, becomes a tag.
+    `data` is that of metrics.json; the columns of the table `vectors` are the data set's schema; `evidence`,
+    the digest of the evidence, becomes a tag.
     """
 
     family: str
@@ -90,19 +90,19 @@ class Logbook:
 
     @cached_property
     def store(self) -> Any:
-        """A client."""
+        """The MLflow client."""
         return client()
 
     @cached_property
     def models(self) -> str:
-        """The experiment of the models."""
+        """The id of the experiment of the models."""
         return _experiment(
             self.store, self.family, f"Models of {self.family}, the best of each promotion first."
         )
 
     @cached_property
     def nested(self) -> str:
-        """The experiment of what is nested in the models."""
+        """The id of the experiment of folds and trials."""
         return _experiment(self.store, NESTED, "What is nested in the models; each run names its parent.")
 
     def known(self) -> dict[str, dict[str, str]]:
@@ -120,7 +120,7 @@ class Logbook:
 
     @contextmanager
     def logged(self, run: TrackedRun) -> Iterator[str]:
-        """Log a model and its nested runs; yield its id, then mark it finished. Log the best last."""
+        """Log a model and its nested runs; yield its run's id, then mark it finished. Log the best last."""
         from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
         run_id = run.begin(self.store, self.models, self._tags)
@@ -162,7 +162,7 @@ class Logbook:
 
 
 def _experiment(store: Any, name: str, about: str) -> str:
-    """Return the id of the experiment called `name`, made if there is none."""
+    """Return the id of the experiment `name`, created if it does not exist."""
     from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
     found = store.get_experiment_by_name(name)
@@ -177,7 +177,7 @@ def _experiment(store: Any, name: str, about: str) -> str:
 
 
 def columns(table: Path) -> list[dict[str, Any]]:
-    """Return names and types of the columns of a Parquet file, as MLflow has them in a schema."""
+    """Return names and types of the columns of a Parquet file, in the format of MLflow's schemas."""
     import pyarrow.parquet as pq
 
     return [
@@ -191,7 +191,7 @@ def _type(arrow: str) -> str:
 
 
 def trials_of(directory: Path, model: str) -> Iterator[TrackedRun]:
-    """Return the trials of the search for `model` on all rows; pruned ones have no value."""
+    """Yield the trials of the search for `model` on all rows; pruned ones have no value."""
     import pandas as pd
 
     trials = pd.read_parquet(directory / "trials.parquet")
@@ -218,7 +218,7 @@ def scores_by_name(splits: dict[str, Any], entry: str) -> dict[str, Any]:
 
 
 def headline(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return one figure per score of an entry of metrics.json: of all rows, or else the mean of the folds."""
+    """Return one figure per score of an entry of metrics.json: pooled, or else the mean of the folds."""
     scores = {name: spread for name, spread in entry.items() if isinstance(spread, dict)}
     return {
         name: spread["mean"] if spread.get("pooled") is None else spread["pooled"]

@@ -1,4 +1,4 @@
-"""A trained model as it lies on disk: the model, a card that says what it is, and what lies beside them."""
+"""Storage of a trained model: the model, a card that describes it, and the files next to them."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ _SHARED = (
     "xgboost.sklearn.XGBClassifier",
     "xgboost.sklearn.XGBRegressor",
 )
-#: The shared ones, and those that families supply.
+#: The shared types, and those of the families.
 TRUSTED_TYPES = tuple(sorted({*_SHARED, *(one for family in FAMILIES for one in supply(family).trusted)}))
 
 
 _PARTS = 10
-#: How near a value lies to one that many rows have, to count as the same.
+#: Relative distance from a frequent value within which values are equal.
 _SAME = 1e-9
 
 
@@ -65,20 +65,20 @@ class Deciles:
     """Bins of one feature, with equally many rows between `edges`, and a bin per frequent value.
 
     `shares`, length len(edges) + 2, are of rows up to each edge, beyond the last, and without a value; half a
-    row is added to each, so that none is 0 (Jeffreys).
+    row is added to each, so that all are above 0 (Jeffreys).
     """
 
     edges: tuple[FiniteFloat, ...]
     shares: tuple[FiniteFloat, ...]
 
     def __post_init__(self) -> None:
-        """Refuse what does not belong together."""
+        """Raise ValueError if the numbers of shares and edges do not match."""
         if len(self.shares) != len(self.edges) + 2:
             raise ValueError(f"{len(self.shares)} shares for {len(self.edges)} edges")
 
     @classmethod
     def of(cls, values: NDArray[np.float64]) -> Self:
-        """Take them from the training rows, shape (n_rows,)."""
+        """Compute the bins of the training rows, shape (n_rows,)."""
         known = values[np.isfinite(values)]
         edges = _edges(known) if len(known) else np.zeros(0)
         bins = np.searchsorted(edges, known)
@@ -92,7 +92,7 @@ def of_features(names: Sequence[str], values: NDArray[np.float64]) -> dict[str, 
 
 
 def smoothed(counts: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return counts, a bin in each place of the last axis, as shares of which none is 0."""
+    """Return counts, with bins on the last axis, as shares above 0."""
     raised = counts + 0.5
     shares: NDArray[np.float64] = raised / raised.sum(axis=-1, keepdims=True)
     return shares
@@ -109,15 +109,15 @@ def _edges(known: NDArray[np.float64]) -> NDArray[np.float64]:
 
 MODEL, CARD = "model.skops", "card.json"
 _SCHEMA = "schema.json"
-#: Where the schema of skops has the address of an object, or a random name for it.
+#: Addresses of objects in the schema of skops, and their random names.
 _ADDRESS = re.compile(r'(?<="__id__": )\d+|(?<="file": ")[^".]+')
-#: What skops raises at files that it did not write.
+#: Exceptions that skops raises at files that it did not write.
 _UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, ImportError, RuntimeError, BadZipFile)
 
 
 @dataclass(frozen=True)
 class StoredCard:
-    """What must be known beside a model to use it; a family adds what it has to say."""
+    """The metadata of a model; a family adds fields."""
 
     @classmethod
     def read(cls, directory: Path) -> Self:
@@ -143,7 +143,7 @@ class StoredModel(Generic[CardType]):
 
     @classmethod
     def read(cls, directory: Path) -> Self:
-        """Read what `write` wrote; InputError if a file is missing or a type is not trusted."""
+        """Read the files of `write`; raise InputError if a file is missing or a type is not trusted."""
         return cls(loaded(directory), cls.CARD.read(directory))
 
 
@@ -209,13 +209,13 @@ def loaded(directory: Path) -> Any:
 
 
 def require_width(directory: Path, features: tuple[str, ...], width: int | None) -> None:
-    """Raise an InputError if the model beside a card takes another number of features than the card names."""
+    """Raise an InputError if a model takes another number of features than its card names."""
     if width != len(features):
         told = f"features: names {len(features)}, but the model beside it takes {width}"
         raise InputError(told, file=beside_model(directory, CARD))
 
 
 def beside_model(directory: Path, name: str) -> Path:
-    """Return the path of a file that came with a model: MLflow keeps it in ``extra_files``."""
+    """Return the path of a file that is stored with a model; MLflow has it in ``extra_files``."""
     tracked = directory / "extra_files" / name
     return tracked if tracked.is_file() else directory / name

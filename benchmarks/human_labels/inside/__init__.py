@@ -1,1 +1,1 @@
-"""Scripts that run inside the opponents' environments: series come in, change points go out."""
+"""Scripts that run in the environments of the reference tools: they read series and write change points."""

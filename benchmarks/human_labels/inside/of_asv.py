@@ -1,4 +1,4 @@
-"""asv's step detection (a Potts model with an automatic penalty), and what it calls a regression."""
+"""asv's step detection (a Potts model with an automatic penalty) and its regressions."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import numpy as np
 from asv.step_detect import detect_regressions, detect_steps
 from points import Series, Way, answer, strictest
 
-#: ``regressions_thresholds`` of asv's configuration, by default.
+#: Default of ``regressions_thresholds`` in asv's configuration.
 THRESHOLD = 0.05
 THRESHOLDS = (0.0, 0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, THRESHOLD, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5)
 Steps = list[tuple[int, int, float, float, float]]
 
 
 def steps(series: Series) -> Steps:
-    """Fit; where higher is better, one over the values, since to asv lower is."""
+    """Fit the steps; asv takes lower for better, so it gets the reciprocals where higher is better."""
     values, better = series
     with np.errstate(divide="ignore"):
         costs = values if better < 0 else np.where(values > 0, 1 / values, np.nan)
@@ -23,7 +23,7 @@ def steps(series: Series) -> Steps:
 
 
 def regressions(found: Steps, threshold: float) -> list[int]:
-    """Return where what is still worse at the end began."""
+    """Return the start of each step that is still worse at the end of the series."""
     _, _, places = detect_regressions(found, threshold=threshold)
     return [after for _, after, _, _ in places or ()]
 
@@ -35,7 +35,7 @@ def by_threshold(series: Series) -> dict[int, float]:
 
 
 def by_step(series: Series) -> dict[int, float]:
-    """Give every step, whether or not it was taken back later, by its size over the scatter beside it."""
+    """Return the size of every step over the scatter around it, also of steps that were reverted later."""
     sized = {}
     for (_, _, before, _, error), (at, _, after, _, later) in pairwise(steps(series)):
         sized[at] = abs(after - before) / max(error, later, 1e-9 * abs(before), 1e-300)

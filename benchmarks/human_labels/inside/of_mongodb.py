@@ -10,10 +10,10 @@ from points import Series, Way, answer
 from signal_processing_algorithms.energy_statistics.energy_statistics import e_divisive, get_energy_statistics
 
 SEED = 20261121
-#: Its own default, and a stricter one: of its 100 permutations, one may do as well.
+#: The library's default, and a stricter value: at most 1 of its 100 permutations is as extreme.
 P = 0.05
 LEVELS = (P, 0.01)
-#: Longer series are cut into stretches that overlap: its time grows with the third power.
+#: Longer series are cut into overlapping stretches, as the time grows with the third power of the length.
 STRETCH, STEP = 300, 200
 
 
@@ -23,11 +23,11 @@ def changes(series: Series, p: float = P) -> list[int]:
 
 @cache
 def searched(content: bytes, p: float) -> list[int]:
-    """Search the stretches; where two overlap, that one counts whose end is farther."""
+    """Search overlapping stretches; in an overlap, the stretch whose end is farther away counts."""
     values, found = np.frombuffer(content), set[int]()
     last = max(len(values) - STRETCH + STEP, 1)
     for start in range(0, last, STEP):
-        np.random.seed(SEED)  # noqa: NPY002 - what it draws from
+        np.random.seed(SEED)  # noqa: NPY002 - the global generator that e_divisive uses
         margin = (STRETCH - STEP) // 2
         low = margin if start else 0
         high = STEP + margin if start + STEP < last else STRETCH
@@ -37,7 +37,7 @@ def searched(content: bytes, p: float) -> list[int]:
 
 
 def by_p_and_size(series: Series) -> dict[int, float]:
-    """Vary the p value; of points of equal p, the energy statistic h of both sides tells the strongest."""
+    """Vary the p value; points of equal p are ranked by the energy statistic h of the two sides."""
     found: dict[int, float] = {}
     for rank, p in enumerate(LEVELS, start=1):
         points = changes(series, p)

@@ -8,7 +8,7 @@ from functools import partial
 from otava.analysis import compute_change_points
 from points import Series, Way, answer, strictest
 
-#: Its own defaults.
+#: Defaults of otava.
 P, MAGNITUDE = 0.001, 0.0
 LEVELS = (0.05, 0.01, P, 1e-4, 1e-6)
 SIZES = (0.005, 0.01, 0.02, 0.05, 0.1)

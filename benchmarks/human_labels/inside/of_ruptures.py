@@ -10,11 +10,11 @@ import numpy as np
 import ruptures as rpt
 from points import Series, Way, answer, strictest
 
-#: Times the logarithm of the length; 1 is what its guide computes for a signal in units of its noise.
+#: Multiples of the logarithm of the length; the guide of ruptures gives 1 for a signal in units of its noise.
 PENALTIES = np.geomspace(0.5, 500, 13)
-#: A quantile of the normal distribution: half of all differences are smaller, in units of their deviation.
+#: Third quartile of the standard normal distribution.
 QUARTILE = 0.6745
-#: The window has as many versions before as after a position.
+#: Length of the window: half of the versions before a position, half from it on.
 WIDTH = 10
 SHORTEST = 4
 Maker = Callable[[], Any]
@@ -31,7 +31,7 @@ def found(fitted: Any, penalty: float) -> list[int]:
 
 
 def fixed(make: Maker, series: Series, penalty: float | None = None) -> list[int]:
-    """Find at `penalty`, the logarithm of the length if None."""
+    """Return the change points at `penalty`, by default the logarithm of the length."""
     if len(series[0]) < SHORTEST:
         return []
     own = np.log(len(series[0])) if penalty is None else penalty
@@ -50,11 +50,11 @@ def way(make: Maker, penalty: float | None = None) -> Way:
 
 
 def ways() -> dict[str, Way]:
-    """Name all; every version may be a boundary (jump 1), where its own default is every fifth."""
+    """Return all search methods; every version may be a boundary (jump 1; the default is every fifth)."""
     search = {
         # PELT in C
         "PELT, l2": way(lambda: rpt.KernelCPD(kernel="linear", min_size=2)),
-        # the penalty of the example on its first page
+        # the penalty of the example on the first page of ruptures
         "PELT, rbf": way(lambda: rpt.KernelCPD(kernel="rbf", min_size=2), 10.0),
     }
     for cost in ("l2", "l1"):

@@ -1,4 +1,4 @@
-"""What the scripts of this folder share. They run in other environments: NumPy is all there is."""
+"""Shared by the scripts of this folder; they run in other environments, so this needs only NumPy."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 
-#: A series, a number a version, and 1 where higher is better, else -1.
+#: A series with a number per version; and 1 where higher is better, else -1.
 Series = tuple[Any, float]
-#: Positions at which something changed, each the first of what is new.
+#: Positions of changes, each the first of the new level.
 Fixed = Callable[[Series], list[int]]
-#: The same over all settings, each with the strictest setting that still tells it, as a number above 0.
+#: Positions of changes over all settings, each with the strictest setting that finds it, as a number above 0.
 Varied = Callable[[Series], dict[int, float]]
 
 
 @dataclass(frozen=True)
 class Way:
-    """One way to use a tool: at its fixed setting, and at many."""
+    """One way to use a tool: at its fixed setting, and at many settings."""
 
     fixed: Fixed
     varied: Varied
@@ -42,7 +42,7 @@ class _Found:
 
 
 def answer(package: str, ways: dict[str, Way]) -> None:
-    """Read the series that the first argument names, and write what was found to the second.
+    """Read the series in the file of the first argument, and write the change points to the second.
 
     Points of the fixed setting have the strength 0.
     """
@@ -62,5 +62,5 @@ def answer(package: str, ways: dict[str, Way]) -> None:
 
 
 def strictest(settings: Mapping[float, Any], find: Callable[[Any], list[int]]) -> dict[int, float]:
-    """Run `find` at every setting; a position has the largest key that finds it."""
+    """Run `find` at every setting; return for each position the largest key at which it was found."""
     return {place: strength for strength in sorted(settings) for place in find(settings[strength])}

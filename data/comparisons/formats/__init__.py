@@ -1,4 +1,4 @@
-"""The formats that comparisons come in."""
+"""Input formats of comparisons: recognise and read them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from data.tables.problems import Problems, nearest
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be read and how; ``piece`` is as for `data.comparisons.tables.Builder`."""
+    """Arguments of a reader; ``piece`` is as for `data.comparisons.tables.Builder`."""
 
     paths: list[Path]
     problems: Problems
@@ -92,13 +92,13 @@ _OWN: dict[str, Format[Reader]] = {
 FORMATS: dict[str, Format[Reader]] = _OWN | {
     name: Format(partial(_of_tool, tool), sign=tool.folder or "*") for name, tool in TOOLS.items()
 }
-#: A file of these holds one run or more, and no comparison of its own: two of them make one.
+#: Formats whose files hold runs, not comparisons: a comparison needs two of them.
 RUNS = ("tables", "result-xml", *TOOLS)
-#: What outermost elements of XML mean; comparisons may stand in any.
+#: Format by root element of XML; comparisons may also be in documents with another root.
 _ROOTS = {"comparison_results": "comparison-xml", "beaker_run_result": "result-xml"} | {
     tool.root: tool.name for tool in TOOLS.values() if tool.root
 }
-#: Bytes of a text that are looked at.
+#: Number of first bytes that are used to recognise a format.
 _HEAD = 2**18
 
 
@@ -111,10 +111,10 @@ def stream(
     measure: Measure | None = None,
     piece: int | None = PIECE,
 ) -> Iterator[ComparisonTables]:
-    """Yield the tables of `paths` piece by piece; XML needs bounded memory, whatever its size.
+    """Yield the tables of `paths` in chunks; XML of any size needs bounded memory.
 
-    Comparisons come with their results, except in result-xml: a baseline may lie in an earlier piece. Errors
-    are raised as by `read`.
+    A comparison comes in the same chunk as its results, except in result-xml, where the baseline may be in an
+    earlier chunk. Errors are raised as by `read`.
     """
     reader = chosen(FORMATS, name, paths)
     request = Request(paths, problems, label_rules or LabelRules(), measure or Measure(), piece)
@@ -136,9 +136,10 @@ def read(
     name : str
         One of `FORMATS`.
     paths : list of Path
-        Files, or directories of them.
+        Files, or directories of files.
     keep_going : bool
-        Skip what cannot be read. Comparisons that can be read but not judged are kept and counted as skipped.
+        Skip parts that cannot be read. Comparisons that can be read but not judged are kept, and also counted
+        as skipped.
 
     Raises
     ------
@@ -157,7 +158,7 @@ def read(
 def refuse_nothing(
     name: str, paths: list[Path], problems: Problems, *, results: int, comparisons: int
 ) -> None:
-    """Raise an InputError if nothing was read that could be judged or learned from, and nothing skipped."""
+    """Raise an InputError if nothing usable was read and nothing was skipped."""
     if problems.skipped:
         return
     if name == "result-xml" and not comparisons:
@@ -183,9 +184,9 @@ def results_of_run(
     path : Path
         A file of a benchmark tool (`data.comparisons.formats.tools`), result XML, or a directory of tables.
     problems : Problems, optional
-        Takes notes on assumptions.
+        Receives notes on assumptions.
     kind : str, optional
-        The format; by default as recognised from the content.
+        The format; recognised from the content by default.
 
     Raises
     ------
@@ -194,7 +195,7 @@ def results_of_run(
     """
     kind = kind or sniff(path)
     if kind == "comparison-json":
-        # what is no JSON at all is told as that
+        # report invalid JSON as such
         content_of(path)
     if kind in {"comparison-json", "comparison-xml", "sap-hana"}:
         raise InputError(f"is {kind}; expected the results of one run: {', '.join(RUNS)}", file=path)
@@ -207,7 +208,7 @@ def results_of_run(
 
 
 def _files(paths: list[Path], suffix: str) -> list[Path]:
-    """Return the files of `paths`, directories opened; InputError if one holds no file with `suffix`."""
+    """Return `paths` with directories replaced by their files with `suffix`; InputError if one has none."""
     found: list[Path] = []
     for path in paths:
         if path.is_dir():
@@ -221,7 +222,10 @@ def _files(paths: list[Path], suffix: str) -> list[Path]:
 
 
 def sniff(path: Path) -> str:
-    """Return the format of `path` by its content; InputError if it is unknown."""
+    """Return the format of `path`, recognised from its content.
+
+    InputError if the format is unknown, or `path` is missing or cannot be read.
+    """
     if not path.exists():
         raise InputError("no such file or directory", file=path)
     return _sniff_directory(path) if path.is_dir() else _sniff_file(path)
@@ -233,7 +237,7 @@ def _sniff_directory(path: Path) -> str:
             return name
     files = assembly.inside_of(path)
     if not files or (path / BENCHMARKS).is_file():
-        # where there are files, nobody looks through all that is below them
+        # do not search subdirectories of a directory that has files
         found = next((name for name in ("asv", "criterion") if _is_folder(path, TOOLS[name])), None)
         if found is not None:
             return found
@@ -243,7 +247,7 @@ def _sniff_directory(path: Path) -> str:
 
 
 def _is_folder(path: Path, tool: ToolFormat) -> bool:
-    """Tell whether a directory is of a tool by the first file that it may hold somewhere."""
+    """Return whether the first file that matches a tool's folder pattern is in the tool's format."""
     inside = next(path.glob(tool.folder), None)
     if inside is None or tool.name == "criterion":
         return inside is not None
@@ -281,14 +285,14 @@ def _sniff_xml(path: Path) -> str:
 
 
 def _may_hold_comparisons(path: Path) -> bool:
-    """Tell whether comparisons may stand somewhere in XML, whatever they stand in."""
+    """Return whether XML with an unknown root may contain comparisons, judged by its first bytes."""
     with path.open("rb") as file:
         head = file.read(_HEAD)
     return len(head) == _HEAD or b"comparison_result" in head.replace(b"\0", b"")
 
 
 def _sniff_json(path: Path) -> str:
-    """Tell the format of JSON; what is no JSON, or has nearly our keys, its reader tells better."""
+    """Return the format of JSON; the comparison reader reports invalid JSON and misspelt keys."""
     file = recognition.UnreadFile(path)
     keys = file.outline.members
     if "comparisons" in keys:

@@ -1,4 +1,4 @@
-"""Comparisons in JSON, as requests to judge bring them (the design's ``{"comparisons": [...]}``)."""
+"""Comparisons in JSON, the format of requests to judge (``{"comparisons": [...]}`` in the design)."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 Given = TypeVar("Given", bound=RequestPart)
 _QUOTED = 60
-#: What pydantic calls the two forms of samples.
+#: Pydantic's names of the two forms of samples.
 _FORMS = ("list[float]", "list[list[float]]", "FiveNumbers")
-#: What a value ought to be, or else what is wrong with it, by pydantic's name for the error.
+#: The expected value by pydantic's error type; `_WRONG` has problems instead.
 _EXPECTED = {
     "model_type": "an object",
     "list_type": "a list",
@@ -56,12 +56,12 @@ _WRONG = {
 def tables_of(
     content: object, name: str = "request.json", problems: Problems | None = None, taken: Taken | None = None
 ) -> ComparisonTables:
-    """Return the tables of a request loaded from JSON; `problems` takes comparisons that are skipped.
+    """Return the tables of a request that was loaded from JSON; `problems` receives skipped comparisons.
 
-    The baseline's order is the length of the longest history; the orders of its further versions, of the
-    target's and of later versions follow. Versions have no names. From the second comparison of an operation
-    on, the machine is called ``<machine> #2``: comparisons share no samples. `taken` holds the names of
-    earlier requests.
+    The order of the baseline is the length of the longest history; the orders of its other versions, of the
+    target's and of later versions follow. Versions have no names. Comparisons share no samples: from the
+    second comparison of an operation on, the machine is called ``<machine> #2`` and so on. `taken` has the
+    names that earlier requests used, and is extended.
 
     Raises
     ------
@@ -76,12 +76,12 @@ def tables_of(
 
 
 def checked_request(content: object, name: str) -> JudgeRequest:
-    """Return a request, already loaded from JSON, whose comparisons are checked one by one.
+    """Return a request that was loaded from JSON, with each of its comparisons checked.
 
     Raises
     ------
     InputError
-        At the first thing that is wrong.
+        At the first error.
     """
     request = _given(JudgeRequest, content, name, "")
     request.comparisons = [one for _, one in _checked(request, name, Problems(), None)]
@@ -91,12 +91,12 @@ def checked_request(content: object, name: str) -> JudgeRequest:
 def _checked(
     request: JudgeRequest, name: str, problems: Problems, taken: Taken | None
 ) -> Iterator[tuple[str, Comparison]]:
-    """Yield the comparisons of a request, each with its place; parameters and errors as of `tables_of`."""
+    """Yield each valid comparison of a request with its place; parameters and errors as of `tables_of`."""
     for index, given in enumerate(request.comparisons):
         place = f"comparisons[{index}]"
         try:
             comparison = _given(Comparison, given, name, place)
-            # where each is judged in its own place, what stands twice is for the judge to see
+            # without `taken`, the caller handles repeated comparisons
             if taken is not None:
                 _require_once(comparison, name, place, taken)
         except InputError as error:
@@ -107,13 +107,13 @@ def _checked(
 
 @dataclass
 class Taken:
-    """What comparisons are called so far."""
+    """The comparison ids and the machine names that are already in use."""
 
     identifiers: set[str] = field(default_factory=set)
     operations: dict[tuple[str, str, str], int] = field(default_factory=dict)
 
     def machine(self, benchmark: str, operation: str, machine: str) -> str:
-        """Return a name of `machine` that no earlier comparison of this operation has, and take it."""
+        """Return and reserve a name of `machine` that no earlier comparison of this operation uses."""
         key = name = (benchmark, operation, machine)
         while name in self.operations:
             self.operations[key] += 1
@@ -123,7 +123,7 @@ class Taken:
 
 
 def _require_once(comparison: Comparison, name: str, place: str, taken: Taken) -> None:
-    """Refuse what stands twice: a number of threads, or an identifier, which is taken from now on."""
+    """Raise an InputError for a repeated number of threads or identifier; else reserve the identifier."""
     seen: set[int] = set()
     for index, one in enumerate(comparison.configurations):
         if one.threads in seen:
@@ -171,7 +171,7 @@ def _add_samples(samples: Version, series: Series, order: int, builder: Builder)
 
 
 def _given(kind: type[Given], content: object, name: str, place: str) -> Given:
-    """Return what `content` is checked to be; `place` is where in the request `name` it stands."""
+    """Return `content` validated as `kind`; an InputError names the first error or a nearby unknown key."""
     try:
         return kind.model_validate(content)
     except ValidationError as exc:
@@ -183,7 +183,7 @@ def _given(kind: type[Given], content: object, name: str, place: str) -> Given:
 
 
 def _other_form(error: ErrorDetails) -> bool:
-    """Tell whether an error only says that a summary is no list, or that a list of samples is no sample."""
+    """Return whether an error only rejects one of the two forms of samples although the other was meant."""
     *_, form, last = ("", "", *error["loc"])
     if isinstance(error["input"], dict):
         return last in _FORMS[:2]
@@ -191,13 +191,13 @@ def _other_form(error: ErrorDetails) -> bool:
 
 
 def _beside(error: ErrorDetails, first: ErrorDetails) -> bool:
-    """Tell whether there is an unknown key in what holds the first error: it may be a misspelt one."""
+    """Return whether an error is an unknown key, possibly misspelt, in the object of the first error."""
     around = error["loc"][:-1]
     return error["type"] == "extra_forbidden" and first["loc"][: len(around)] == around
 
 
 def _told(error: ErrorDetails, kind: type[RequestPart], place: str) -> str:
-    """Say what is wrong, and where: in a part of this kind, which stands at `place`."""
+    """Return the message for a validation error in a `kind` at `place`."""
     what, loc, value = error["type"], error["loc"], error["input"]
     if what == "missing":
         return f"{_path(place, loc[:-1])} lacks {loc[-1]}".lstrip()
@@ -227,7 +227,7 @@ def _expected(what: str, loc: tuple[int | str, ...], value: object) -> str:
         what = "string_type"
     if what in ("greater_than", "less_than"):
         return "a number above 0" if loc[0] == "costs" else "a share between 0 and 1"
-    # a whole number too large to be one with a point
+    # an integer that is too large for a float
     if what == "float_type" and type(value) is int:
         what = "finite_number"
     return _EXPECTED[what]

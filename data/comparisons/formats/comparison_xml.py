@@ -1,13 +1,12 @@
-"""The comparison XML of seed 000, figure 6.1, as a report generator writes it, and what perfjudge adds to it.
+"""Comparison XML (seed 000, figure 6.1) as a report generator writes it, with optional additions.
 
-Added are, all of them optional: of a ``comparison_result`` ``comparison_id``, ``unit``, ``better``
-and ``siblings_worse``, the share of the benchmark's other operations that got worse at the target's version;
-``machine`` of ``comparison_results``, and the samples themselves: elements
-``<samples order="3" values="1.5 1.6"/>`` within ``base_result``, ``target_result``, ``history`` and ``later``
-(versions before and after those two, beside them). ``order`` sorts versions. What people say of a
-``comparison_result`` stands in elements ``<label status="pass" annotator="anna" labelled_at="2026-..."/>``;
-where there is one, ``result_status`` is a verdict, and no label. An element ``verdict`` is an answer, and is
-not read.
+Optional attributes of ``comparison_result``: ``comparison_id``, ``unit``, ``better`` and ``siblings_worse``,
+the share of the benchmark's other operations that got worse at the target's version. Optional attribute of
+``comparison_results``: ``machine``. Samples are optional elements ``<samples order="3" values="1.5 1.6"/>``
+in ``base_result``, ``target_result``, ``history`` (versions before the baseline) and ``later`` (versions
+after the target); ``order`` sorts versions. Labels are elements ``<label status="pass" annotator="anna"
+labelled_at="2026-..."/>`` of a ``comparison_result``; if it has one, its ``result_status`` is a verdict and
+not read as a label. Elements ``verdict`` are output of perfjudge and are ignored.
 """
 
 from __future__ import annotations
@@ -36,22 +35,22 @@ from data.tables.problems import Problems
 from data.tables.xml_stream import Attributes, Document, Element, Walk
 
 UUIDS = ("base_uuid", "report_uuid", "target_uuid")
-#: What ``result_status`` may be: the two labels, and what a verdict may be besides.
+#: Values of ``result_status``: the two labels, then the other verdicts.
 STATUSES = ("pass", "fail", "unsure", "invalid")
 COMPARISON, VERDICT = "comparison_result", "verdict"
 LABEL, LABELLED = "label", STATUSES[:2]
-#: What base_result and target_result call the statistics of the tables; they may lack the last two.
+#: Attributes of base_result and target_result by `STATS`; the last two are optional.
 ATTRIBUTES = dict(zip(STATS, ("min", "first_q", "median", "third_q", "max", "mean", "stdev"), strict=True))
 BASE, TARGET, EARLIER, LATER = "base_result", "target_result", "history", "later"
-#: What holds the versions of a number of threads; those without five numbers.
+#: Elements that hold the versions of a configuration; those of them without five numbers.
 VERSIONS, WITHOUT_NUMBERS = (EARLIER, BASE, TARGET, LATER), {EARLIER, LATER}
-#: What comparisons are made of; all that is to be read stands in attributes.
+#: Elements of a comparison; their data are in attributes, so text in them is an error.
 _PARTS = {COMPARISON, LABEL, "result", *VERSIONS, "samples"}
 _ORDER = re.compile(r"-?[0-9]{1,18}")
 
 
 class _ReportNames:
-    """What the reports of one run of reading are called: their UUIDs, or the file's name."""
+    """Names of the reports read so far: their UUIDs, or names derived from the file's."""
 
     def __init__(self) -> None:
         self._unnamed: dict[str, int] = {}
@@ -66,13 +65,16 @@ class _ReportNames:
 
 
 def identifier(report: str, attributes: Mapping[str, str]) -> str:
-    """Return the comparison_id of a ``comparison_result``: its own, or report, benchmark and operation."""
+    """Return the id of a ``comparison_result``: its ``comparison_id``, or report, benchmark and operation."""
     named = f"{report}/{attributes.get('benchmark_name')}/{attributes.get('operation_name')}"
     return attributes.get("comparison_id") or named
 
 
 def numbers(walk: Attributes, element: Element, place: str) -> dict[str, float]:
-    """Return the summary that an element gives, by the names of the tables; raises as `Walk.number`."""
+    """Return the summary statistics of an element, by `STATS` names.
+
+    InputError as of `Attributes.number`; all but `mean` and `stdev` are required.
+    """
     return {
         name: walk.number(element, attribute, place)
         for name, attribute in ATTRIBUTES.items()
@@ -87,17 +89,18 @@ def read(
     better: str | None = None,
     piece: int | None = None,
 ) -> Iterator[ComparisonTables]:
-    """Read comparison XML, one comparison after the other; `problems` takes what is skipped.
+    """Read comparison XML one comparison at a time; `problems` receives those that are skipped.
 
-    Samples become results, or the five numbers (and mean and stdev) where there are none. Orders are counted
-    anew: earlier versions from 0 on, then the baseline's, the target's and later ones. Where no machine is
-    named, the report stands for it; the second comparison of an operation is on ``<machine> #2``. `better`
-    holds where no attribute ``better`` says otherwise; without it, higher is assumed with a note.
+    Results are samples, or, where a version has none, its five numbers with mean and stdev. Orders are
+    assigned by position: earlier versions from 0 on, then the baseline's, the target's and later ones. Where
+    no machine is named, the report's name is used. The second comparison of an operation is on
+    ``<machine> #2``. `better` ("higher" or "lower") is used where an element has no attribute ``better``;
+    without it, higher is assumed and noted.
 
     Yields
     ------
     ComparisonTables
-        Whole comparisons with the further columns `UUIDS`; at least one piece.
+        Whole comparisons with the additional columns `UUIDS`; at least one chunk.
     """
     builder = Builder(piece, further_comparisons=UUIDS)
     run = _ReadingRun(builder, problems, better)
@@ -119,7 +122,7 @@ def tables_of(body: bytes, name: str = "request.xml", problems: Problems | None 
 
 @dataclass
 class _Side:
-    """What stands in one element of `VERSIONS`: samples come with their order."""
+    """The content of one element of `VERSIONS`: summary statistics, and samples with their orders."""
 
     numbers: dict[str, float]
     samples: list[tuple[int, array[float]]] = field(default_factory=list)
@@ -127,7 +130,7 @@ class _Side:
 
 @dataclass
 class _Comparison:
-    """The comparison that is open: added to the tables at its end, if nothing was wrong."""
+    """The comparison being read, which is added to the tables at its end tag unless it had an error."""
 
     key: str
     benchmark: str
@@ -145,7 +148,7 @@ class _Comparison:
         return f'operation "{self.operation}"'
 
     def orders(self, tag: str, following: int) -> dict[int | None, int]:
-        """Count the versions of a side by their orders, ascending; five numbers alone are one, too."""
+        """Map the orders of a side's versions to consecutive ones from `following`; None is a summary."""
         sides = (side for (_, own), side in self.sides.items() if own == tag)
         given: list[int | None] = [*sorted({order for side in sides for order, _ in side.samples})]
         versions = given or ([] if tag in WITHOUT_NUMBERS else [None])
@@ -259,7 +262,7 @@ class _Reader:
         return LabelRow(comparison.key, status, who, annotator, at)
 
     def _choice(self, element: Element, name: str, known: tuple[str, ...], place: str) -> str:
-        """Return an attribute that may be empty or missing, and else is one of those that are known."""
+        """Return an attribute's value, empty if it is missing; InputError if the value is not in `known`."""
         value = element.get(name, "")
         if value and value not in known:
             expected = " or ".join(f'"{word}"' for word in known)
@@ -331,16 +334,16 @@ def with_status(
     otherwise: str | None = None,
     written: Mapping[str, bytes] | None = None,
 ) -> bytes:
-    """Return comparison XML unchanged but for ``result_status`` and elements ``verdict``.
+    """Return comparison XML with ``result_status`` and elements ``verdict`` filled in, otherwise unchanged.
 
     Parameters
     ----------
     verdicts : mapping of comparison_id to str
-        A comparison that stands a second time becomes ``invalid``.
+        A repeated comparison becomes ``invalid``.
     otherwise : str, optional
-        The verdict of a comparison that has none; by default its status stays.
+        The verdict of comparisons that `verdicts` does not hold; by default their status is unchanged.
     written : mapping of comparison_id to bytes, optional
-        Elements ``verdict`` that replace those of the document; by default these stay.
+        Elements ``verdict`` that replace those of the document; by default the document's are unchanged.
 
     Raises
     ------
@@ -354,7 +357,7 @@ def with_status(
         raise InputError("is UTF-16; verdicts can be filled into UTF-8 only", file=document.name)
     parts, begin = list[bytes](), 0
     for start, stop, text in sorted(_edits(document, content, verdicts, otherwise, written)):
-        # what lies within a span that is replaced goes with it
+        # skip edits within a span that is already replaced
         if start >= begin:
             parts += [content[begin:start], text]
             begin = stop
@@ -368,7 +371,7 @@ def _edits(
     otherwise: str | None,
     written: Mapping[str, bytes] | None,
 ) -> Iterator[tuple[int, int, bytes]]:
-    """Yield spans of a document, from their start up to their stop, and what replaces them."""
+    """Yield the byte spans of a document to replace: start, stop (exclusive) and the replacement."""
     names, report, seen = _ReportNames(), "", set[str]()
     tags, offsets = list[str](), list[int]()
     walk = Walk(document)
@@ -398,10 +401,10 @@ def _edits(
 
 
 def _start_tag(content: bytes, offset: int) -> tuple[int, int, bool]:
-    """Return where the attributes of a start tag end, where it does, and whether its element is empty."""
-    attributes = _TAG.match(content, offset).end()  # type: ignore[union-attr]  # a tag stands here
+    """Return where a start tag's attributes end, where the tag ends, and whether its element is empty."""
+    attributes = _TAG.match(content, offset).end()  # type: ignore[union-attr]  # `offset` is at a start tag
     close = _CLOSE.match(content, attributes)
-    return attributes, close.end(), close[1] == b"/"  # type: ignore[union-attr, index]  # likewise
+    return attributes, close.end(), close[1] == b"/"  # type: ignore[union-attr, index]  # a start tag always closes
 
 
 def _filled(tag: bytes, verdict: str) -> bytes:

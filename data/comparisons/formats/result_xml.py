@@ -1,4 +1,4 @@
-"""The result XML of seed 000, figures 4.1 and 4.2: one file is one version, compared with the one before."""
+"""Result XML (seed 000, figures 4.1 and 4.2): a file is one version, compared with the version before."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Settings:
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Settings:
-        """Pick them out of all properties, in whatever case they are written."""
+        """Return the settings that `properties` hold; their names are compared without regard to case."""
         found = {name.lower(): value for name, value in properties.items() if value}
         return cls(found.get("hostname"), found.get("kernel"), found.get("benchmarkname"))
 
 
 def properties_in(tree: WholeDocument, settings: Element) -> dict[str, str]:
-    """Return the properties below an element ``settings``; InputError if one has no value."""
+    """Return the properties in an element ``settings``; InputError if a property has no value."""
     properties = {}
     for element in list(settings.iter())[1:]:
         tree.here, value = element, element.get("value")
@@ -47,7 +47,7 @@ def properties_in(tree: WholeDocument, settings: Element) -> dict[str, str]:
 
 
 def beside(path: Path) -> dict[str, str]:
-    """Return the properties of ``<stem>.settings.xml``, or ``settings.xml``, beside a result file."""
+    """Return the properties in ``<stem>.settings.xml``, else ``settings.xml``, in the directory of `path`."""
     for candidate in (path.with_name(f"{path.stem}.settings.xml"), path.with_name("settings.xml")):
         if candidate.is_file() and candidate != path:
             tree = WholeDocument(Document.of_path(candidate))
@@ -57,20 +57,20 @@ def beside(path: Path) -> dict[str, str]:
 
 
 def is_settings(path: Path) -> bool:
-    """Tell from its name whether a file holds only settings."""
+    """Return whether a file holds only settings, judged by its name."""
     return path.name == "settings.xml" or path.name.endswith(".settings.xml")
 
 
 RUN_TAG = "beaker_run_result"
 WRAPPERS = frozenset(("test_result", "test_run"))
-#: What a benchmark measured besides its throughput, and the columns that keep it.
+#: Columns of times that are kept in addition to the samples, and their possible attributes.
 TIMES = {"real_seconds": ("real_time", "total_time"), "out_of_cpu_seconds": ("out_of_cpu_time",)}
 IS_TIME = re.compile(r"(^|_)(time|seconds|secs?|ms)$")
 
 
 @dataclass
 class _RunConfiguration:
-    """The measurements of one number of threads: samples, or a summary of them."""
+    """Measurements of one number of threads: samples, or a summary of them."""
 
     threads: int
     samples: list[float] = field(default_factory=list)
@@ -80,7 +80,7 @@ class _RunConfiguration:
 
 @dataclass
 class _RunOperation:
-    """One operation of a run, by threads."""
+    """One operation of a run, with its configurations by number of threads."""
 
     name: str
     suite: str
@@ -91,7 +91,6 @@ class _RunOperation:
 
     @property
     def place(self) -> str:
-        """What messages call it."""
         return f'operation "{self.name}"'
 
 
@@ -99,8 +98,8 @@ class _RunOperation:
 class ResultRun:
     """One result file, which is one version.
 
-    `broken` are the operations that were skipped because of an error in them. The properties are those of the
-    file, or of a settings file beside it.
+    `properties` are those of the file, or of a settings file in its directory. `broken` are the names of
+    operations that were skipped because of an error.
     """
 
     tree: WholeDocument
@@ -111,26 +110,27 @@ class ResultRun:
 
     @cached_property
     def settings(self) -> Settings:
-        """What the tables take over from the properties."""
+        """The properties that the tables use."""
         return Settings.of(self.properties)
 
     @cached_property
     def lines(self) -> Mapping[str, int]:
-        """The lines where the operations begin."""
+        """The line numbers where the operations begin."""
         return {name: self.tree.line_of(one.element) for name, one in self.operations.items()}
 
     def benchmark(self, operation: _RunOperation) -> str:
-        """Return what an operation belongs to."""
+        """Return the name of the benchmark of an operation."""
         return self.settings.benchmark or operation.suite
 
 
 def read_run(
     path: Path, problems: Problems, measure: Measure, times: Mapping[str, Sequence[str]] = TIMES
 ) -> ResultRun:
-    """Read one result file; `problems` takes the operations that are skipped.
+    """Read one result file; `problems` receives the operations that are skipped.
 
-    Without ``measure.metric``, the first attribute or element that is no time is the metric. Times are better
-    lower. `times` names the columns that are kept besides the samples, as `TIMES` does.
+    Without ``measure.metric``, the metric is the first attribute or element that is not a time, else the real
+    time. For times, lower is better. `times` maps columns that are kept in addition to the samples to their
+    possible attributes, as `TIMES` does.
     """
     reader = _RunReader(path, problems, measure, times)
     reader.read()
@@ -218,7 +218,7 @@ class _RunReader:
             here.times[column] += self._times(results, names, place)
 
     def _times(self, results: Sequence[Element], names: Sequence[str], place: str) -> list[float]:
-        """Return the first of some attributes that each result has, NaN where it has none."""
+        """Return, for each result, the first of the attributes `names` that it has; NaN where it has none."""
         first = [next((name for name in names if name in one.attrib), "") for one in results]
         if len({*first}) == 1 and first[0]:
             return self.tree.each(results, first[0], place)
@@ -262,8 +262,9 @@ def read(
     Yields
     ------
     ComparisonTables
-        With the further columns ``real_seconds`` and ``out_of_cpu_seconds`` (missing for summaries). File 0
-        has the order 0, file 1 the order 1. Every version but the first is compared with the one before it.
+        With the additional columns ``real_seconds`` and ``out_of_cpu_seconds`` (missing for summaries). The
+        order of a version is the index of its file. Every version but the first is compared with the one
+        before.
 
     Raises
     ------
@@ -287,7 +288,7 @@ def read(
 
 
 class _Versions:
-    """The runs so far, of which only the last is kept; there is none after the order `newest`."""
+    """Compare each run with the one before it, which is the only one kept; `newest` is the last order."""
 
     def __init__(self, builder: Builder, problems: Problems, newest: int) -> None:
         self.builder, self.problems, self.newest = builder, problems, newest
@@ -347,7 +348,7 @@ def _same_machine(baseline: ResultRun, target: ResultRun) -> None:
 
 
 def _in_both(baseline: ResultRun, target: ResultRun, name: str) -> _RunOperation:
-    """Return the target's operation; InputError if the baseline's is not the like of it."""
+    """Return the target's operation; InputError if the baseline has no such operation with its metric."""
     place = f'operation "{name}"'
     for run, other in ((baseline, target), (target, baseline)):
         if name not in run.operations:

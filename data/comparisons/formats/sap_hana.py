@@ -1,6 +1,6 @@
-"""The layout of SAP's performance regression data set, with the change points that engineers marked.
+"""SAP's performance regression data set, with the change points that engineers marked.
 
-Source: SAP/performance-regression-data-set; marks: mtucci/changepoint-performance-regression-study.
+Sources: SAP/performance-regression-data-set; marks: mtucci/changepoint-performance-regression-study.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from data.tables.problems import Problems
 
 
 class ChangePoint(NamedTuple):
-    """One person's change point: the first version of the new regime, counted from zero."""
+    """One annotator's change point: the index of the first version of the new regime."""
 
     version: int
     annotator: str
@@ -37,7 +37,7 @@ class ChangePoint(NamedTuple):
 
 @dataclass(frozen=True)
 class Span:
-    """Versions that some people looked at: from `first` up to, not including, `stop`."""
+    """Versions that some annotators inspected: from `first` up to, but not including, `stop`."""
 
     first: int
     stop: int
@@ -45,9 +45,10 @@ class Span:
 
 
 class Boundary(NamedTuple):
-    """A place before `version`, where people marked a change or, if not `marked`, agree that there is none.
+    """A boundary just before `version`, and whether annotators `marked` it as a change or agree on no change.
 
-    `lookers` are all who looked at it, `annotators` those who say so; `agreed`: they are enough.
+    `lookers` are all annotators who inspected it, `annotators` those of them who agree with `marked`.
+    `agreed` is whether these are enough for a label.
     """
 
     version: int
@@ -58,11 +59,12 @@ class Boundary(NamedTuple):
 
 
 def boundaries(spans: list[Span], marks: list[ChangePoint], rules: LabelRules) -> list[Boundary]:
-    """Return the boundaries that people agree on, and if ``doubtful`` the disputed ones, ascending.
+    """Return the boundaries with agreement, and if ``rules.doubtful`` also disputed ones, ascending.
 
-    A change is a consensus of ``annotators`` people within ``within`` versions, at the median of their marks.
-    A boundary is clean if ``annotators`` people looked and nobody marked anything within ``clear_of``
-    versions. Both windows of a comparison lie within the span of one group of people.
+    A change is agreed if at least ``rules.annotators`` annotators marked it within ``rules.within`` versions;
+    it is at the median of their marks. A boundary is clean if ``rules.annotators`` annotators inspected it
+    and no mark is within ``rules.clear_of`` versions. An annotator has inspected a boundary if one of the
+    `spans` contains both windows of its comparison.
     """
     changes = {
         version: Boundary(version, True, people, lookers, len(people) >= rules.annotators)
@@ -87,7 +89,7 @@ def _clean(spans: list[Span], marks: list[ChangePoint], rules: LabelRules) -> It
 
 
 def _agreed(marks: list[ChangePoint], rules: LabelRules) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Yield the consensuses, the one with most people first; a mark belongs to one of them only."""
+    """Yield groups of nearby marks (version, annotators), the largest first; each mark is in at most one."""
     left = list(marks)
     while left:
         groups = [
@@ -119,13 +121,13 @@ def _names(people: set[str]) -> tuple[str, ...]:
 BENCHMARK = "sap-hana"
 MACHINE = "unknown"
 TIME = "%Y-%m-%d %H:%M:%S"
-#: Pieces are so many times as long as others: what is read in arrays takes less memory a row.
+#: Chunks are so many times as long as those of other formats: arrays need less memory per row.
 _LONGER = 10
-#: So many series are read before they are needed.
+#: Number of series that are read ahead.
 _AHEAD = 16
-#: What the columns of a series are read as.
+#: Arrow types of the columns of a series.
 _COLUMNS = {"timestamp": pa.timestamp("s"), "sut_version": pa.int64(), "value": pa.float64()}
-#: Units in which higher is better: rates and amounts of work. All others (times, retries, percent) are not.
+#: Units where higher is better: rates and amounts of work. In others (times, retries, percent) lower is.
 THROUGHPUT = re.compile(
     r"[a-z]ps|saps|commits|dmls|logwrites|statements|.+(/|\bper\b|_per_|[^a-z])\W*(s|sec|second|min|minute)s?\b.*",
     re.IGNORECASE,
@@ -136,7 +138,7 @@ FIRST_SPLIT, SECOND_SPLIT = 800, 750
 
 @dataclass(frozen=True)
 class Annotations:
-    """What people marked in one split of a series."""
+    """The marks by annotator in one split of a series; `versions` None means up to the end of the series."""
 
     key: str
     first: int
@@ -174,7 +176,7 @@ def read(
     """Read SAP's data set: ``annotations.json`` and, at any depth, ``<id>__<category>__<unit>.csv``.
 
     A series is an operation with one thread; the order of a version is its index in the series. `problems`
-    takes series that are skipped. Pieces have `_LONGER` times `piece` results; None gives everything in one.
+    receives series that are skipped. A chunk has at least `_LONGER` times `piece` results; None: all in one.
     """
     annotations = annotations_of(path / "annotations.json")
     files = sorted(path.rglob("*__*__*.csv"))
@@ -195,7 +197,7 @@ def read(
 
 
 def _ahead(files: list[Path]) -> Iterator[Future[_Series]]:
-    """Read the next few series while somebody is busy with one, in the order of the files."""
+    """Yield the series in the order of the files; a thread reads the next `_AHEAD` meanwhile."""
     with ThreadPoolExecutor(1) as reader:
         coming = deque(reader.submit(_read_series, file) for file in files[:_AHEAD])
         for file in [*files[_AHEAD:], *[None] * len(coming)]:
@@ -209,7 +211,7 @@ def _number(name: str) -> str:
 
 
 def annotations_of(path: Path) -> dict[str, list[Annotations]]:
-    """Return the splits of every series, by its number without leading zeros."""
+    """Return the splits of every series, by the number of the series without leading zeros."""
     content = content_of(path)
     if not isinstance(content, dict):
         raise InputError("is no JSON object", file=path)

@@ -1,1 +1,1 @@
-"""Labels by several people: their votes, how reliable each is, and what they agree on."""
+"""Labels by several annotators: votes, reliability of annotators, consensus and storage."""

@@ -1,4 +1,4 @@
-"""What people agree on: the label that trains, and who stands how far from it."""
+"""Aggregate the labels of several annotators into training labels, and measure their agreement."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from data.comparisons.tables import CANNOT_TELL
 
 Ints = NDArray[np.int64]
 
-#: When what bears no time was said.
+#: Time of labels without one.
 _LONG_AGO = pd.Timestamp(0, tz="UTC")
 
 
 @dataclass(frozen=True)
 class Votes:
-    """One row per annotator's verdict on a comparison; nobody votes twice on a comparison.
+    """One row per annotator and comparison.
 
-    `comparison` and `person` (shape (n_votes,)) are places in `comparisons` and `people`.
+    `comparison` and `person` (shape (n_votes,)) are indices into `comparisons` and `people`; `fail` is
+    whether the vote is fail.
     """
 
     comparisons: pd.Index[str]
@@ -34,8 +35,9 @@ class Votes:
     def of(cls, labels: pd.DataFrame) -> Votes:
         """Return the votes in a table of labels.
 
-        The voter is the ``annotator``; where a comparison has several labels without one, ``labelled_by``,
-        and unnamed voters are distinct. A person's latest label counts, by ``labelled_at``, then by row.
+        The voter is the ``annotator``. Labels without annotator are votes only where a comparison has several
+        of them; their voter is ``labelled_by``, and unnamed voters are distinct. The latest label of a voter
+        counts, by ``labelled_at``, then by row.
         """
         labels = decided(labels)
         last = _last_votes(labels.assign(person=_voters(labels)).dropna(subset=["person"]))
@@ -52,14 +54,14 @@ class Votes:
 
     @property
     def counts(self) -> Ints:
-        """How many people say pass and how many say fail, shape (2, n_comparisons)."""
+        """The number of votes for pass and for fail, shape (2, n_comparisons)."""
         n = len(self.comparisons)
         fails = np.bincount(self.comparison[self.fail], minlength=n)
         return np.stack([np.bincount(self.comparison, minlength=n) - fails, fails])
 
 
 def decided(labels: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows that say pass or fail, without those later replaced by `CANNOT_TELL`."""
+    """Return the labels pass and fail, without those that their author later replaced by `CANNOT_TELL`."""
     undecided = labels["status"] == CANNOT_TELL
     if not undecided.any():
         return labels
@@ -73,9 +75,9 @@ def decided(labels: pd.DataFrame) -> pd.DataFrame:
 
 
 def agreed(labels: pd.DataFrame) -> pd.Series:
-    """Return the settled status of comparisons that have one label without annotator, by comparison_id.
+    """Return the settled status of comparisons with exactly one label without annotator, by comparison_id.
 
-    It holds until somebody labels the comparison later; then votes decide.
+    A label of an annotator that is later than the settled one overrides it: then votes decide.
     """
     labels = decided(labels)
     times = labels["labelled_at"].fillna(_LONG_AGO)
@@ -90,7 +92,7 @@ def _last_votes(votes: pd.DataFrame) -> pd.DataFrame:
 
 
 def _alone(labels: pd.DataFrame) -> pd.Series:
-    """Mark labels without annotator that are the only such one of their comparison."""
+    """Mark labels without annotator that are the only such label of their comparison."""
     plain = labels["annotator"].isna()
     many = plain.groupby(labels["comparison_id"]).transform("sum")
     return plain & (many == 1)
@@ -107,7 +109,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Reliability:
-    """Estimates from votes: sensitivity, specificity per person, P(fail) per comparison."""
+    """Estimates from votes: sensitivity and specificity per annotator, P(fail) per comparison."""
 
     sensitivity: Floats
     specificity: Floats
@@ -115,16 +117,16 @@ class Reliability:
     posterior: Floats
 
 
-#: The posterior has settled when none of it moves by more.
+#: EM stops when no posterior changes by more than this, or after this number of rounds.
 _SETTLED, _MOST_ROUNDS = 1e-7, 500
-#: Votes assumed of every person, on fails and on passes, right and wrong; they keep the two from swapping.
+#: Prior votes of every annotator, right and wrong, on fails and on passes; they prevent label switching.
 _PRIOR_RIGHT, _PRIOR_WRONG = 4.0, 1.0
-#: Shares stay this far from 0 and 1.
+#: Minimum distance of probabilities from 0 and 1.
 _EDGE = 1e-9
 
 
 def dawid_skene(votes: Votes) -> Reliability:
-    """Estimate reliability by expectation maximisation (Dawid and Skene, 1979)."""
+    """Estimate the annotators' reliability by expectation maximisation (Dawid and Skene, 1979)."""
     passes, fails = votes.counts
     posterior = fails / (passes + fails)
     for _ in range(_MOST_ROUNDS):
@@ -137,7 +139,7 @@ def dawid_skene(votes: Votes) -> Reliability:
 
 
 def _maximised(votes: Votes, posterior: Floats) -> Reliability:
-    """Take one step: what people are if comparisons are so, and what comparisons are then."""
+    """Take one step of EM: estimate reliability from the posterior, then the posterior from reliability."""
     weight = posterior[votes.comparison]
     sensitivity = _share(votes, weight, votes.fail)
     specificity = _share(votes, 1 - weight, ~votes.fail)
@@ -151,6 +153,7 @@ def _maximised(votes: Votes, posterior: Floats) -> Reliability:
 
 
 def _share(votes: Votes, weight: Floats, right: NDArray[np.bool_]) -> Floats:
+    """Return each annotator's share of right votes, weighted, with the prior votes added."""
     n = len(votes.people)
     hits = np.bincount(votes.person, weight * right, minlength=n) + _PRIOR_RIGHT
     all_of_them = np.bincount(votes.person, weight, minlength=n) + _PRIOR_RIGHT + _PRIOR_WRONG
@@ -158,7 +161,7 @@ def _share(votes: Votes, weight: Floats, right: NDArray[np.bool_]) -> Floats:
 
 
 Rule = Literal["majority", "dawid-skene"]
-#: What is told of every person.
+#: Columns of `people`, with their dtypes.
 PEOPLE = {
     "annotator": "str",
     "cases": "int64",
@@ -167,15 +170,15 @@ PEOPLE = {
     "specificity": "float64",
     "agreement": "float64",
 }
-#: Probabilities so near to each other are a tie.
+#: Maximum distance of P(fail) from 0.5 in a tie.
 _TIED = 1e-9
 
 
 def consensus(labels: pd.DataFrame, rule: Rule) -> pd.Series:
-    """Return the status of every labelled comparison, by comparison_id; missing where annotators are tied.
+    """Return the status of every labelled comparison, by comparison_id; missing where votes are tied.
 
-    Votes become a status by majority, or by their weight of reliability. A settled label (`agreed`) precedes
-    all votes.
+    A settled label (`agreed`) precedes all votes. Other comparisons get the status of the majority, or with
+    the rule "dawid-skene" the more probable one given the reliability of the voters.
     """
     votes = Votes.of(labels)
     if rule == "majority":
@@ -190,14 +193,14 @@ def consensus(labels: pd.DataFrame, rule: Rule) -> pd.Series:
 
 
 def people(labels: pd.DataFrame, status: pd.Series) -> pd.DataFrame:
-    """Return how reliable each annotator is who labelled with others, the one with most cases first.
+    """Return the reliability of every annotator, the one with most labels first.
 
     Returns
     -------
     DataFrame
-        Columns `PEOPLE`: labelled ``cases``, ``fails`` among them, sensitivity and specificity by Dawid and
-        Skene, and the share of verdicts that agree with the consensus `status`. Empty if no comparison has
-        votes of two people.
+        Columns `PEOPLE`: the number of labels (``cases``) and of fails among them, sensitivity and
+        specificity by Dawid and Skene, and the share of labels that agree with the consensus `status`. Empty
+        if no comparison has votes of two annotators.
     """
     votes = Votes.of(labels)
     if not len(votes.comparisons) or votes.counts.sum(axis=0).max() < len(("one", "another")):
@@ -229,10 +232,10 @@ def _described(votes: Votes, found: Reliability, status: pd.Series) -> pd.DataFr
 
 
 def disagreements(labels: pd.DataFrame, status: pd.Series) -> pd.DataFrame:
-    """Return divided comparisons: those without consensus first, then the most divided.
+    """Return comparisons with votes for both labels: those without consensus first, then the most divided.
 
-    The columns are ``comparison_id, said_fail, said_pass, status``: names joined in one text, and the
-    consensus.
+    The columns are ``comparison_id, said_fail, said_pass`` (names of annotators, joined by commas) and
+    ``status`` (the consensus).
     """
     votes = Votes.of(labels)
     fewer = votes.counts.min(axis=0)

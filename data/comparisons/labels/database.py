@@ -1,4 +1,4 @@
-"""The table of labels, as the last migration leaves it."""
+"""The database table of labels, as the last migration leaves it, and connections to it."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ from sqlalchemy.types import TypeDecorator
 
 from data.errors import InputError
 
-#: The table, and the one that says which migrations it has had: a database may hold other things, too.
+#: The table of labels and that of its migrations; the database may have tables of others.
 NAME, VERSION = "perfjudge_labels", "perfjudge_labels_version"
 
 
 class UtcTime(TypeDecorator[datetime]):
-    """A time in UTC, which SQLite keeps without its zone."""
+    """Column type of times in UTC; SQLite stores them without their time zone."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
-        """Return the time in UTC."""
+        """Convert a time to UTC before it is stored."""
         return None if value is None else value.astimezone(UTC)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:  # noqa: ARG002
-        """Return the time in UTC."""
+        """Return a stored time in UTC."""
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
@@ -54,7 +54,7 @@ class UtcTime(TypeDecorator[datetime]):
 LABELS = Table(
     NAME,
     MetaData(),
-    # SQLite numbers rows by itself only where this is its INTEGER
+    # SQLite numbers rows automatically only with its type INTEGER
     Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
     Column("comparison_id", Text, nullable=False),
     Column("status", Text),
@@ -67,24 +67,24 @@ LABELS = Table(
 
 
 EXPECTED = "expected sqlite:///FILE or postgresql://USER@HOST/DATABASE"
-#: Seconds for which one who writes waits for another, and in which a server must take a connection.
+#: Seconds to wait for another writer (SQLite), and for a connection to a server.
 _PATIENCE, _CONNECTING = 15, 3
-#: Of a connection on which nothing is answered any more, in milliseconds.
+#: Milliseconds after which an unresponsive connection is closed.
 _SILENCE = 10_000
-#: The option of a connection that will write.
+#: Execution option of connections that will write.
 WRITES = "perfjudge_writes"
 
 
 @dataclass(frozen=True)
 class Place:
-    """The address of a store; `told` is its form for messages, without user, password and options."""
+    """The address of a label store; `told` is for messages, without user, password and options."""
 
     url: URL = field(repr=False)
     told: str
 
     @classmethod
     def of(cls, address: str) -> Place:
-        """Read an address; the InputError does not quote it, as it may hold a password."""
+        """Parse an address; the InputError does not quote it, as it may hold a password."""
         try:
             url = make_url(address)
         except (ArgumentError, ValueError) as exc:
@@ -100,11 +100,11 @@ class Place:
 
     @property
     def file(self) -> Path | None:
-        """The file of SQLite."""
+        """The file of an SQLite database; None for a server."""
         return Path(self.url.database or "") if self.url.drivername == "sqlite" else None
 
     def engine(self) -> Engine:
-        """Return what connects to it, and has not yet."""
+        """Return a new engine, which connects on first use."""
         if self.file is not None:
             engine = create_engine(self.url, connect_args={"timeout": _PATIENCE}, hide_parameters=True)
             event.listen(engine, "connect", _lasting)
@@ -122,12 +122,12 @@ class Place:
 
 
 def _lasting(connection: sqlite3.Connection, _record: Any) -> None:
-    """Let what is committed be on the disk; transactions begin where we say so."""
+    """Make commits durable, and leave it to `_begin` to start transactions."""
     connection.isolation_level = None
     connection.execute("PRAGMA synchronous=FULL")
 
 
 def _begin(connection: Connection) -> None:
-    # who reads first and writes then would be refused, not kept waiting, where another one writes
+    # a transaction that reads before it writes would fail, instead of waiting, if another one writes
     writes = connection.get_execution_options().get(WRITES, False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

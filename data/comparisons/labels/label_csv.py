@@ -1,4 +1,4 @@
-"""Labels in a file of their own beside what is labelled, whatever its format: ``labels.csv``."""
+"""Read labels from ``labels.csv`` in the directory of the data, whatever the format of the data."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from data.tables.cells import cells, without_quotes
 from data.tables.problems import Problems, nearest
 
 FILE = "labels.csv"
-#: What it must have; ``labelled_at`` may be there, other columns are for people.
+#: Required columns; ``labelled_at`` is optional, other columns are ignored.
 COLUMNS = ("comparison_id", "status", "annotator")
 
 
 def with_listed(
     pieces: Iterator[ComparisonTables], paths: list[Path], problems: Problems
 ) -> Iterator[ComparisonTables]:
-    """Yield `pieces`, and then the labels in the ``labels.csv`` of a directory."""
+    """Yield `pieces`, then the labels in the ``labels.csv`` of each directory in `paths`."""
     files = [path / FILE for path in paths if (path / FILE).is_file()]
     seen: set[str] = set()
     for piece in pieces:
@@ -32,10 +32,10 @@ def with_listed(
 
 
 def read(file: Path, problems: Problems, seen: set[str] | None = None) -> pd.DataFrame:
-    """Return the labels of a file; rows with an empty status are not yet labelled.
+    """Return the labels of a file, without rows whose status is empty (not yet labelled).
 
-    `seen` are the known comparisons, by default any. InputError at the first wrong row, unless
-    ``problems.keep_going``.
+    `seen` are the ids of known comparisons, by default any. InputError at the first wrong row, unless
+    ``problems.keep_going``: then `problems` receives the errors, and wrong rows are skipped.
     """
     table = cells(file, COLUMNS).apply(lambda column: without_quotes(column.str.strip()))
     table["line"] = range(2, len(table) + 2)

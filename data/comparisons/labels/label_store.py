@@ -1,4 +1,4 @@
-"""Labels of tables go into the store, and come back."""
+"""The store of labels in a database, and its exchange of labels with tables."""
 
 from __future__ import annotations
 
@@ -25,43 +25,43 @@ from data.comparisons.tables import LABEL_DTYPES
 from data.errors import InputError
 from data.tables.specs import typed
 
-#: When what bears no time was said.
+#: Time of labels without one.
 LONG_AGO = datetime.fromtimestamp(0, UTC)
 Status = Literal["pass", "fail", "cannot_tell"]
 
 
 class AwayError(InputError):
-    """The store cannot be reached now; what was to be added may be sent again with the same key."""
+    """The store is unreachable; labels may be sent again with the same keys."""
 
 
 class NewerError(AwayError):
-    """A newer perfjudge has written the store."""
+    """A newer perfjudge, or an unreleased older one, has written the store."""
 
 
 class KeyTakenError(InputError):
-    """A key under which another label is kept."""
+    """The store holds another label with this key."""
 
 
 class TooManyError(InputError):
-    """More labels of one person than may come in a while."""
+    """An annotator has reached the limit of labels per time."""
 
 
 @dataclass(frozen=True)
 class GivenLabel:
-    """A person's label of a comparison.
+    """An annotator's label of a comparison, to be added to the store.
 
     Attributes
     ----------
     status : {"pass", "fail", "cannot_tell"} or None
-        None withdraws the person's earlier label.
+        None withdraws the annotator's earlier label.
     key : str
-        Chosen by the sender: a label that comes again with the same key is the same label.
+        Chosen by the sender; a second label with the same key and content is the same label.
     saw_verdict : bool or None
-        Whether the person knew the model's verdict; None: unknown.
+        Whether the annotator knew the model's verdict; None if unknown.
     model : str
-        The model of that verdict; empty if none.
+        The model of that verdict; empty if there was no verdict.
     labelled_at : datetime or None
-        None: when it is kept.
+        None: the time when it is stored.
     """
 
     comparison_id: str
@@ -74,11 +74,11 @@ class GivenLabel:
 
     @property
     def content(self) -> tuple[object, ...]:
-        """What is said of what, by whom and when."""
+        """The fields that identify a label apart from its key."""
         return self.comparison_id, self.status, self.labelled_by, self.labelled_at
 
     def at(self, now: datetime) -> Self:
-        """Return the label with its time."""
+        """Return the label with the time `now` if it has none."""
         return replace(self, labelled_at=self.labelled_at or now)
 
 
@@ -97,11 +97,11 @@ class KeptLabel:
 
     @property
     def age(self) -> tuple[datetime, int]:
-        """What sorts labels, the oldest first."""
+        """The sort key of labels, the oldest first."""
         return self.labelled_at, self.number
 
     def says(self, given: GivenLabel) -> bool:
-        """Whether it is this label; which model's verdict was shown may have changed meanwhile."""
+        """Return whether `given` is this label; `model` is ignored, as it may have changed in between."""
         told = (one.name for one in fields(given) if one.name not in {"labelled_at", "model"})
         same = all(getattr(self, name) == getattr(given, name) for name in told)
         return same and given.labelled_at in {None, self.labelled_at}
@@ -109,25 +109,25 @@ class KeptLabel:
 
 @dataclass(frozen=True)
 class Added:
-    """A kept label, and all labels of its comparison, oldest first; `fresh`: it is new."""
+    """A stored label and all labels of its comparison, oldest first; `fresh` is whether it is new."""
 
     label: KeptLabel
     history: list[KeptLabel]
     fresh: bool
 
 
-#: The first and the last of the migrations, which are called by numbers; version 1 was never released.
+#: Numbers of the first and the last migration; version 1 was never released.
 FIRST, HEAD = "2", "2"
-#: What PostgreSQL knows the lock by: nobody else's.
+#: Unique key of PostgreSQL's advisory lock.
 _LOCK = 0x7065_7266_6C61_626C
-#: Seconds for which a file that others change is tried again.
+#: Seconds for which an SQLite file that others have locked is tried again.
 _MIGRATION_PATIENCE = 15.0
 
 
 def migrate(engine: Engine, told: str) -> None:
-    """Bring a database, which may be empty, up to date; safe where several processes do it at once.
+    """Create or upgrade the tables; safe if several processes do so at the same time.
 
-    Raises `NewerError` if a newer perfjudge, or an unreleased older one, has written it.
+    NewerError if a newer perfjudge, or an unreleased older one, has written the database.
     """
     with engine.connect() as connection:
         found = _found(connection)
@@ -151,21 +151,19 @@ def _upgrade(engine: Engine) -> None:
     with engine.connect().execution_options(**{WRITES: True}) as connection, connection.begin():
         if engine.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
-        # who has waited finds that there is nothing left to do
+        # does nothing if another process has migrated meanwhile
         _run(connection)
 
 
 def _run(connection: Connection) -> None:
-    """Run what migrations a database lacks, the oldest first.
-
-    Alembic's own commands keep what runs in the globals of its modules, where MLflow's commands in another
-    thread would take it away. Hence migrations are given what they work with.
-    """
+    """Run the missing migrations, the oldest first."""
     from alembic.migration import MigrationContext
     from alembic.operations import Operations
     from alembic.runtime.migration import RevisionStep
     from alembic.script import ScriptDirectory
 
+    # Alembic's commands keep their context in module globals, which MLflow's commands in another thread would
+    # overwrite: each migration receives its operations as an argument instead
     place = str(Path(__file__).with_name("migrations"))
     scripts = ScriptDirectory(place, version_locations=[place])
 
@@ -178,7 +176,7 @@ def _run(connection: Connection) -> None:
 
 
 def _log_ahead(engine: Engine) -> None:
-    """Let a writer and readers work at the same time; for this, SQLite does not wait for others by itself."""
+    """Switch SQLite to write-ahead logging, so that readers and a writer work in parallel; retry if busy."""
     end = time.monotonic() + _MIGRATION_PATIENCE
     while True:
         try:
@@ -194,36 +192,36 @@ def _log_ahead(engine: Engine) -> None:
             return
 
 
-#: So many labels are written at once: SQLite bounds how many values a statement has.
+#: Number of labels per insert: SQLite limits the number of values in a statement.
 AT_ONCE = 500
-#: Seconds in which labels are counted against a limit.
+#: Period in seconds of the limit on an annotator's labels.
 WHILE = 60.0
 _INSERT: Mapping[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
 
 @dataclass
 class Lately:
-    """How many labels a person gave lately, and when the last one."""
+    """The number of labels that an annotator gave recently, and the time of the last one."""
 
     many: int = 0
     last: datetime = LONG_AGO
 
     def counted(self) -> int:
-        """Count one more label and return their number."""
+        """Count one more label and return the new number."""
         self.many += 1
         return self.many
 
     def next(self, now: datetime) -> datetime:
-        """Return the time of the person's next label: after the last one, whatever a clock says."""
+        """Return the time of the annotator's next label: `now`, but always after the last label."""
         self.last = max(now, self.last + timedelta(microseconds=1))
         return self.last
 
 
 class LabelStore:
-    """Labels in a database, which are only added; several threads and processes may use it.
+    """Append-only labels in a database; several threads and processes may use it at the same time.
 
-    The database is reached, and its tables are made or brought up to date, when they are needed. A file of
-    SQLite is made with the first label. `address` is as of `Place.of`.
+    It connects, and creates or upgrades its tables, on first use. An SQLite file is created with the first
+    label. `address` is as of `Place.of`.
     """
 
     def __init__(self, address: str) -> None:
@@ -234,12 +232,13 @@ class LabelStore:
 
     @classmethod
     def open(cls, address: str) -> Self:
-        """Return the store, whose tables are there.
+        """Return the store after connecting to it and creating its tables.
 
         Raises
         ------
         InputError
-            If the address is none, a newer perfjudge wrote the database, or it does not answer (`AwayError`).
+            If the address is invalid, a newer perfjudge wrote the database, or it is unreachable
+            (`AwayError`).
         """
         store = cls(address)
         try:
@@ -250,16 +249,16 @@ class LabelStore:
             raise
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         self._engine.dispose()
 
     def look(self) -> None:
-        """Ask for nothing; raises as `open`."""
+        """Check that the store is reachable; raises as `open`."""
         self.history("")
 
     @property
     def away(self) -> bool:
-        """Whether the store did not answer when it was last asked; then it is asked again meanwhile."""
+        """Whether the store was unreachable at the last attempt; if so, a thread tries again."""
         if self._away and self._looking.acquire(blocking=False):
             Thread(target=self._look_again, daemon=True).start()
         return self._away
@@ -270,29 +269,29 @@ class LabelStore:
         self._looking.release()
 
     def add(self, label: GivenLabel) -> KeptLabel:
-        """Keep one label; raises what `add_all` returns or raises."""
+        """Add one label; raises the errors that `add_all` returns or raises."""
         (added,) = self.add_all([label])
         if isinstance(added, InputError):
             raise added
         return added.label
 
     def add_all(self, labels: Sequence[GivenLabel], most: int | None = None) -> list[Added | InputError]:
-        """Add labels, all in one transaction.
+        """Add labels in one transaction.
 
         Parameters
         ----------
         most : int, optional
-            Labels of one person within `WHILE`; more are refused.
+            Maximum number of labels of an annotator within `WHILE` seconds; further ones are refused.
 
         Returns
         -------
         list
-            For every label `Added`, or why it was refused: `KeyTakenError`, `TooManyError`.
+            For each label `Added`, or the reason why it was refused: `KeyTakenError`, `TooManyError`.
 
         Raises
         ------
         AwayError
-            If the store does not answer. The labels may be kept or not; adding them again is safe.
+            If the store is unreachable. The labels may have been stored or not; adding them again is safe.
         """
         now = datetime.now(UTC)
         with self._asked(writes=True) as connection:
@@ -301,7 +300,7 @@ class LabelStore:
             lately = _lately(connection, {one.labelled_by for one in fresh}, now - timedelta(seconds=WHILE))
             late = {one.key for one in fresh if lately[one.labelled_by].counted() > (most or math.inf)}
             timed = [one.at(lately[one.labelled_by].next(now)) for one in fresh if one.key not in late]
-            # in one order: nobody waits for somebody who waits for him
+            # the same order in all transactions prevents deadlocks
             rows = sorted(map(asdict, timed), key=itemgetter("key"))
             inserted = _inserted(connection, rows) if rows else set()
             histories = _histories(connection, {one.comparison_id for one in labels})
@@ -313,22 +312,22 @@ class LabelStore:
         ]
 
     def history(self, comparison_id: str) -> list[KeptLabel]:
-        """Return all labels of a comparison, the oldest first; AwayError if the store does not answer."""
+        """Return all labels of a comparison, the oldest first; AwayError if the store is unreachable."""
         if self._is_empty:
             return []
         with self._asked() as connection:
             return _histories(connection, {comparison_id})[comparison_id]
 
     def current(self) -> pd.DataFrame:
-        """Return `last` without what is withdrawn."""
+        """Return `last` without withdrawn labels."""
         last = self.last()
         return last[last["status"].notna()].reset_index(drop=True)
 
     def last(self) -> pd.DataFrame:
-        """Return each person's last label of each comparison, with the columns of the table of labels.
+        """Return each annotator's last label of each comparison, with the columns of the table of labels.
 
-        `labelled_by` is the ``annotator``, too; the status of withdrawn labels is missing. AwayError if the
-        store does not answer.
+        `labelled_by` is also the ``annotator``; the status of withdrawn labels is missing. AwayError if the
+        store is unreachable.
         """
         whose = [LABELS.c.comparison_id, LABELS.c.labelled_by]
         newest = [LABELS.c.labelled_at.desc(), LABELS.c.number.desc()]
@@ -343,7 +342,7 @@ class LabelStore:
         return typed(pd.DataFrame(rows, columns=[*LABEL_DTYPES]), LABEL_DTYPES)
 
     def everything(self) -> set[tuple[object, ...]]:
-        """Return the ``content`` of all labels; AwayError as of `last`."""
+        """Return the ``content`` of all labels; AwayError if the store is unreachable."""
         if self._is_empty:
             return set()
         columns = [LABELS.c[name] for name in ("comparison_id", "status", "labelled_by", "labelled_at")]
@@ -351,7 +350,7 @@ class LabelStore:
             return {tuple(row) for row in connection.execute(select(*columns))}
 
     def recent(self, person: str, seconds: float) -> int:
-        """Count the labels that a person gave within the last `seconds`; AwayError as of `history`."""
+        """Return the number of an annotator's labels of the last `seconds`; AwayError as of `history`."""
         if self._is_empty:
             return 0
         with self._asked() as connection:
@@ -394,7 +393,7 @@ def _known(connection: Connection, labels: Iterable[GivenLabel]) -> set[str]:
 
 
 def _inserted(connection: Connection, rows: list[dict[str, Any]]) -> set[str]:
-    """Add rows; return the keys of those that nobody else has added meanwhile."""
+    """Insert rows; return the keys of those whose key was not yet in the table."""
     insert = _INSERT[connection.dialect.name](LABELS).values(rows)
     return {
         *connection.scalars(insert.on_conflict_do_nothing(index_elements=["key"]).returning(LABELS.c.key))
@@ -431,7 +430,7 @@ def _outcome(given: GivenLabel, history: list[KeptLabel], *, fresh: bool) -> Add
 
 @dataclass(frozen=True)
 class Moved:
-    """How many labels came into a store, were there, and are nobody's in particular, which stay away."""
+    """Numbers of labels that were added, were already known, or were left out for want of an annotator."""
 
     added: int
     known: int
@@ -439,15 +438,15 @@ class Moved:
 
 
 def move_in(labels: pd.DataFrame, store: LabelStore, by: str | None = None) -> Moved:
-    """Add people's labels of a table to a store, except those that it already has.
+    """Add the labels of a table to a store, except those that it already has.
 
-    A label without a time is older than any with one. Labels without an annotator become those of `by`;
-    without `by` they stay away, since they are a consensus or the truth of an injected change.
+    A label without a time is older than any with one. Labels without an annotator are added as labels of
+    `by`; without `by` they are left out, because they are a consensus or the truth of an injected change.
 
     Raises
     ------
     InputError
-        If a label is of the future, or if the store does not answer; earlier labels may have been added.
+        If a label's time is in the future, or the store is unreachable; earlier labels may have been added.
     """
     people = labels["annotator"].fillna(by) if by is not None else labels["annotator"]
     named = labels.assign(annotator=people)[people.notna()]
@@ -474,10 +473,10 @@ def _given(row: dict[str, object]) -> GivenLabel:
 
 
 def moved_out(store: LabelStore, labels: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return the current labels of a store as the table of labels; AwayError if the store does not answer.
+    """Return the current labels of a store as the table of labels; AwayError if the store is unreachable.
 
-    `labels`, those of the data itself, are kept, but for those whose annotator has a label in the store: a
-    label withdrawn there is withdrawn.
+    `labels` of the data are included, unless their annotator has labelled the same comparison in the store,
+    even if that label was withdrawn.
     """
     last = store.last()
     last["labelled_at"] = last["labelled_at"].where(last["labelled_at"] > LONG_AGO)

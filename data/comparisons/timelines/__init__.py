@@ -1,1 +1,1 @@
-"""Results of many versions become the timelines that rules ask for (seed 000, chapter 5)."""
+"""Timelines: results of many versions, selected by rules (seed 000, chapter 5)."""

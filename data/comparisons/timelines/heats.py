@@ -1,4 +1,7 @@
-"""Samples per core or node over the time of a run, which lie beside its result (seed 000, section 4.2.2)."""
+"""Read loads per core or node over the time of a run, from files next to its result.
+
+Source: seed 000, section 4.2.2.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +21,14 @@ from data.errors import InputError
 from data.tables.cells import cells, numbers, refuse
 from data.tables.files import read_json
 
-#: Endings of the names of such files, and what their rows are.
+#: Endings of the names of files with loads.
 MPSTAT, CORES, NODES = ".mpstat.json", ".cores.csv", ".nodes.csv"
 BESIDE = (MPSTAT, CORES, NODES)
-#: Columns of time that are kept; more are averaged to so many.
+#: Maximum number of columns; more are averaged.
 MOST_TIMES = 600
-#: Cores or nodes, and bytes of a file.
+#: Maximum numbers of cores or nodes, and of bytes of a file.
 MOST_ROWS, MOST_BYTES = 4_096, 64 * 2**20
-#: Of times and of per cent: nothing real is as large.
+#: Maximum of times and percentages.
 _LARGEST = 1e12
 _CLOCKS = ("%H:%M:%S", "%I:%M:%S %p")
 _DAY = 86_400.0
@@ -59,7 +62,7 @@ class _Mpstat(BaseModel):
 
 @dataclass(frozen=True)
 class HeatSamples:
-    """Loads of cores or nodes: `values` (n_rows, n_times), NaN where unknown; `seconds` from 0."""
+    """Loads of cores or nodes: `values` (n_rows, n_times), NaN where unknown; `seconds` start at 0."""
 
     what: str
     rows: tuple[str, ...]
@@ -69,16 +72,16 @@ class HeatSamples:
 
 
 def beside(result: Path) -> Iterator[Path]:
-    """Yield the files of samples beside a result: those whose names begin with its own without the ending."""
+    """Yield the files of loads in the directory of a result whose names begin with the result's stem."""
     for path in sorted(result.parent.glob(f"{glob.escape(result.stem)}.*")):
         if path.name.endswith(BESIDE) and path.is_file() and not path.is_symlink():
             yield path
 
 
 def read(path: Path) -> HeatSamples:
-    """Read the output of ``mpstat -P ALL -o JSON 1``, or CSV of per cent per core or node by ``seconds``.
+    """Read the output of ``mpstat -P ALL -o JSON 1``, or CSV of percentages per core or node by ``seconds``.
 
-    User and system time of every core are added.
+    User and system time of a core are added. InputError if the file is invalid or too large.
     """
     if path.stat().st_size > MOST_BYTES:
         raise InputError(f"is larger than {MOST_BYTES >> 20} MB", file=path)
@@ -129,7 +132,7 @@ def _out_of_range(found: Floats) -> NDArray[np.bool_]:
 
 
 def _thinned(seconds: Floats, values: Floats) -> tuple[Floats, Floats]:
-    """Return at most `MOST_TIMES` columns: neighbours are averaged."""
+    """Return at most `MOST_TIMES` columns, by averaging neighbouring ones."""
     if len(seconds) <= MOST_TIMES:
         return seconds, values
     parts: Sequence[Floats] = np.array_split(np.arange(len(seconds)), MOST_TIMES)

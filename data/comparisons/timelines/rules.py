@@ -1,4 +1,4 @@
-"""Which results a timeline shows: regular expressions over their properties (seed 000, section 5.2.1)."""
+"""Rules that select a timeline's results: regular expressions over properties (seed 000, section 5.2.1)."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from data.tables.xml_stream import Document, Element, WholeDocument
 
 Role = Literal["baseline", "target", "start"]
 ROLES: tuple[Role, ...] = ("baseline", "target", "start")
-#: The nodes of a set of rules, and what the thesis' plural means.
+#: Roles by name of a node; the thesis uses the plural of target.
 NODES: Mapping[str, Role] = {
     "baseline": "baseline",
     "target": "target",
     "targets": "target",
     "start": "start",
 }
-#: Characters of a pattern and of a property that are looked at.
+#: Maximum length of a pattern and of a property's value.
 LONGEST = 1_000
-#: Sets of rules in one file.
+#: Maximum number of sets of rules in one file.
 MOST_SETS = 1_000
 _EXPECTED = "expected <baseline>, <targets> and, if wanted, <start>"
 
 
 @dataclass(frozen=True)
 class TimelineRule:
-    """One regular expression (RE2, linear time) that has to match the whole value of one property."""
+    """A regular expression (RE2, linear time) that must match the whole value of a property."""
 
     role: Role
     name: str
     pattern: str
 
     def matching(self, values: Iterable[str]) -> set[str]:
-        """Return those of the values that match."""
+        """Return the values that match; those longer than `LONGEST` never do."""
         given = sorted({value for value in values if len(value) <= LONGEST})
         told = pc.match_substring_regex(pa.array(given, pa.string()), rf"\A(?:{self.pattern})\z")
         return {value for value, matches in zip(given, told.to_pylist(), strict=True) if matches}
@@ -46,7 +46,7 @@ class TimelineRule:
 
 @dataclass(frozen=True)
 class RuleSet:
-    """The rules that choose the results of one timeline."""
+    """The rules that select the results of one timeline."""
 
     title: str
     rules: tuple[TimelineRule, ...]
@@ -61,7 +61,7 @@ class RuleSet:
         return tuple(rule for rule in self.rules if rule.role == role)
 
     def accepting(self, role: Role, runs: Sequence[Mapping[str, str]]) -> list[bool]:
-        """Tell which runs all rules of a role accept, by their properties with names in lower case."""
+        """Return for each run, by its properties (names in lower case), whether all rules of a role match."""
         accepted = [True] * len(runs)
         for rule in self.of(role):
             name = rule.name.lower()
@@ -74,9 +74,10 @@ class RuleSet:
 def read(path: Path) -> tuple[RuleSet, ...]:
     """Read the sets of rules of an XML file.
 
-    A set has the nodes ``baseline``, ``targets`` (or ``target``) and optionally ``start``; below them stand
-    elements named as the properties in the settings of a result (figure 4.3), each with a regular expression
-    as ``value``. The root is the set, or its elements are several sets, named by the attribute ``title``.
+    A set has the nodes ``baseline``, ``targets`` (or ``target``) and optionally ``start``. Their child
+    elements have the names of properties in the settings of a result (figure 4.3) and a regular expression as
+    the attribute ``value``. The root is the only set, or its elements are several sets, named by the
+    attribute ``title``. InputError if a node is unknown, repeated, missing or empty, or a pattern is invalid.
     """
     tree = WholeDocument(Document.of_path(path))
     inside = list(tree.root)

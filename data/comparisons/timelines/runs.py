@@ -1,4 +1,4 @@
-"""One result, whatever its format: its properties, and what was measured, in arrays."""
+"""Read results of runs from any format into arrays, with their properties."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from data.parallel import uncollected
 from data.tables.files import content_of
 from data.tables.problems import Problems
 
-#: Properties, in lower case.
+#: Names of properties, in lower case.
 MACHINE, VERSION, BENCHMARK, OPERATION = "hostname", "kernel", "benchmarkname", "operation"
-#: Properties that say when a result was measured, the first that is there.
+#: Properties with the time of measurement; the first one present is used.
 MOMENTS = ("starttime", "start_time", "measured_at", "date", "timestamp")
 _KEYS = ["benchmark", "operation", "unit", "better", "threads"]
 
 
 class RunSeries(NamedTuple):
-    """One operation at one number of threads."""
+    """One operation with one number of threads."""
 
     benchmark: str
     operation: str
@@ -53,15 +53,17 @@ class TimelineRun:
     Attributes
     ----------
     source : str
-        The path below the folder that was read.
+        The path relative to the folder that was read.
     properties : mapping
         By names in lower case; machine and version are always present.
     lengths : shape (n_series,)
-        Number of samples; 0 where there is a summary.
+        Number of samples; 0 for series with a summary.
+    values : shape (n_samples,)
+        The samples of all series, one after another.
     five : shape (n_series, 5)
-        Summaries; NaN elsewhere.
+        Summaries; NaN for series with samples.
     orders : shape (n_series,) or None
-        Orders of the version in each series, where the source numbers versions.
+        Orders of the version in each series, if the source numbers versions.
     """
 
     source: str
@@ -75,12 +77,12 @@ class TimelineRun:
 
     @property
     def machine(self) -> str:
-        """On which it was measured."""
+        """The machine that was measured."""
         return self.properties[MACHINE]
 
     @property
     def version(self) -> str:
-        """Of what was measured."""
+        """The version that was measured."""
         return self.properties[VERSION]
 
 
@@ -106,14 +108,14 @@ def of_json(path: Path, source: str, problems: Problems, measure: Measure) -> It
 
 
 def of_tables(path: Path, source: str, problems: Problems) -> Iterator[TimelineRun]:
-    """Yield the results of a directory of tables, by machine, version and benchmark."""
+    """Yield the runs in a directory of tables, by machine, version and benchmark."""
     spec = ComparisonTables.SPECS["results"]
     results = spec.sound(spec.read(path / "results.parquet"), "results", problems)
     yield from of_results(results, source)
 
 
 def of_results(results: pd.DataFrame, source: str) -> Iterator[TimelineRun]:
-    """Take a table of results apart by machine, version and benchmark."""
+    """Split a table of results into runs, by machine, version and benchmark."""
     results = results.assign(
         version=results["version"].fillna(results["order"].astype(str)),
         machine=results["machine"].fillna(UNKNOWN),
@@ -193,9 +195,9 @@ def _measured(run: ResultRun) -> tuple[tuple[RunSeries, ...], Ints, Floats, Floa
     return tuple(series), np.array(lengths, np.int64), np.array(values, np.float64), shaped
 
 
-#: Files that a process reads at once.
+#: Number of files per task of a reading process.
 _TOGETHER = 4
-#: Fewer files are read by this process.
+#: Minimum number of files for which reading processes are started.
 _FEW = 8
 
 
@@ -204,7 +206,7 @@ _KINDS: Mapping[str, Kind] = {".xml": "xml", ".json": "json"}
 
 
 class ResultPlace(NamedTuple):
-    """A place that may hold a result."""
+    """A file or a directory of tables that may hold results."""
 
     kind: Kind
     path: Path
@@ -212,7 +214,7 @@ class ResultPlace(NamedTuple):
 
 
 def _places_below(root: Path) -> tuple[list[ResultPlace], int]:
-    """Return the places below a folder, in the order of names, and how many symbolic links were ignored."""
+    """Return the places in a folder, sorted by name, and the number of ignored symbolic links."""
     if not root.is_dir():
         raise InputError("is no directory of results" if root.exists() else "no such directory", file=root)
     places, n_links = list[ResultPlace](), 0
@@ -233,7 +235,7 @@ def _places_below(root: Path) -> tuple[list[ResultPlace], int]:
 
 @dataclass(frozen=True)
 class ReadRuns:
-    """Results in the order of their places, with what was skipped or assumed to read them."""
+    """Runs in the order of their places, errors of the skipped ones, and notes on assumptions."""
 
     runs: tuple[TimelineRun, ...]
     skipped: tuple[InputError, ...]
@@ -248,16 +250,16 @@ def read_folder(
     jobs: int = 1,
     advance: Callable[[int, int], None] | None = None,
 ) -> ReadRuns:
-    """Read every result below a folder.
+    """Read all results in a folder and its subfolders.
 
     Parameters
     ----------
     measure : Measure
-        The metric and its better direction, where files do not say.
+        The metric and its direction, for files that do not define them.
     jobs : int
         Number of reading processes.
     advance : callable, optional
-        Called with the numbers of places read and of all places.
+        Called with the number of places read and the number of all places.
 
     Raises
     ------
@@ -322,7 +324,7 @@ def _read_place(place: ResultPlace, *, measure: Measure, keep_going: bool) -> Re
 
 
 def _once(notes: Iterable[str]) -> Iterator[str]:
-    """Yield notes, each with its first source; the same note on several sources once."""
+    """Yield each distinct note once, with its first source and the number of other sources."""
     told = [note.partition(" ") for note in notes]
     counts = Counter(what for _, _, what in told)
     first = {what: source for source, _, what in reversed(told)}

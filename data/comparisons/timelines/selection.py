@@ -1,4 +1,4 @@
-"""What was measured of all versions of a timeline, in arrays that judging and drawing take."""
+"""Select the runs of a timeline, and gather their measurements of all versions in arrays."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from data.errors import InputError
 from data.tables.problems import Problems
 
 _PARTS = re.compile(r"[0-9]+|[^0-9]+")
-#: What stands before the version that it leads to.
+#: Parts of names of pre-releases, which sort before the release.
 _BEFORE = re.compile(r"[-._~+]*(rc|alpha|beta|pre|dev)[-._]*", re.IGNORECASE)
-#: Characters of a name that count.
+#: Number of first characters of a name that are compared.
 _LONGEST = 1_000
 _EARLIER, _END, _LETTERS, _NUMBER = range(4)
 
@@ -41,10 +41,11 @@ def natural(version: str) -> tuple[tuple[int, Any], ...]:
 
 
 def ordered(runs: Sequence[TimelineRun]) -> tuple[list[str], str]:
-    """Return the versions of one machine, the oldest first, and the criterion in words.
+    """Return the versions of one machine, the oldest first, and the sorting criterion in words.
 
-    The first criterion counts that does not contradict the source's numbers: times of measurement, numbers of
-    versions, names.
+    The criterion is the first of these that is known for all versions and does not contradict the order in
+    the sources: times of measurement, order in the source, names. If all contradict it, the first known one
+    is used.
     """
     by_version: dict[str, list[TimelineRun]] = {}
     for run in runs:
@@ -76,15 +77,15 @@ def _agrees(versions: Sequence[str], by_version: Mapping[str, Sequence[TimelineR
     return True
 
 
-#: Values that a message repeats.
+#: Number of values that a message quotes.
 _SHOWN = 3
 
 
 @dataclass(frozen=True)
 class ChosenRuns:
-    """The runs of one timeline on one machine: versions and, by version, runs, the oldest first.
+    """The runs of one timeline on one machine: `versions`, the oldest first, and the runs of each.
 
-    `baseline` is the baseline's index. `operations` are the names of those that are shown.
+    `baseline` is the index of the baseline's version. `operations` are the names of the selected operations.
     """
 
     rules: RuleSet
@@ -97,11 +98,11 @@ class ChosenRuns:
 
 
 def chosen(runs: Sequence[TimelineRun], rules: RuleSet) -> list[ChosenRuns]:
-    """Return the chosen runs of every machine that has a baseline and targets, sorted by machine.
+    """Return the selected runs of every machine that has a baseline and targets, sorted by machine.
 
-    The baseline is the newest version that matches; targets are shown from the first one on that matches the
-    rules of the start. Rules on the property ``Operation`` choose among operations. InputError if no machine
-    has both, naming the first rule that nothing matches.
+    The baseline is the newest version that matches its rules. Targets begin with the first one that also
+    matches the rules of the start. Rules on the property ``Operation`` select operations. InputError if no
+    machine has a baseline and targets; if possible, it names a rule without a match.
     """
     operations = _operations_of(runs, rules)
     of_runs = RuleSet(rules.title, tuple(rule for rule in rules.rules if rule.name.lower() != OPERATION))
@@ -134,7 +135,7 @@ class _Accepted(NamedTuple):
 
 
 def _operations_of(runs: Sequence[TimelineRun], rules: RuleSet) -> set[str]:
-    """Return the names of the operations that rules choose; InputError if there is none."""
+    """Return the names of the operations that the rules select; InputError if they select none."""
     names = known = {series.operation for run in runs for series in run.series}
     wanted = [rule for rule in rules.rules if rule.name.lower() == OPERATION]
     for rule in wanted:
@@ -190,7 +191,7 @@ def _nothing(rules: RuleSet, role: Role, properties: Sequence[Mapping[str, str]]
 
 
 def place_and_time(runs: Sequence[TimelineRun]) -> tuple[str, str | None]:
-    """Return the common folder of the runs of a version, and when the newest was measured."""
+    """Return the common folder of a version's runs, and the time of the newest as text (None if unknown)."""
     moments = [run.measured_at for run in runs if run.measured_at is not None]
     sources = list(dict.fromkeys(run.source for run in runs))
     folder = posixpath.commonpath(map(posixpath.dirname, sources))
@@ -198,15 +199,15 @@ def place_and_time(runs: Sequence[TimelineRun]) -> tuple[str, str | None]:
     return place, f"{max(moments):%Y-%m-%d %H:%M}" if moments else None
 
 
-#: Fewer samples than this of a version say little of it: windows of versions stand for it.
+#: Minimum samples per version for comparing single versions; with fewer, windows of versions are compared.
 FEW = 3
-#: Windows take at least so many versions.
+#: Minimum number of versions in a window.
 FEWEST_VERSIONS = 12
 
 
 @dataclass(frozen=True)
 class MeasuredOperation:
-    """One operation: its configurations have the rows `first` and following, by ascending threads."""
+    """One operation; its configurations have consecutive rows from `first` on, by ascending threads."""
 
     benchmark: str
     operation: str
@@ -217,12 +218,12 @@ class MeasuredOperation:
 
     @property
     def sign(self) -> float:
-        """1 where higher is better, -1 where lower is."""
+        """1 where higher is better, -1 where lower is better."""
         return -1.0 if self.better == "lower" else 1.0
 
     @property
     def rows(self) -> slice:
-        """The rows of its configurations."""
+        """The rows of the operation's configurations."""
         return slice(self.first, self.first + len(self.threads))
 
 
@@ -242,20 +243,20 @@ class MeasuredVersions:
 
     @cached_property
     def counts(self) -> Ints:
-        """How many samples there are, shape (n_configurations, n_versions)."""
+        """Number of samples, shape (n_configurations, n_versions)."""
         return np.diff(self.edges, axis=1)
 
     @cached_property
     def known(self) -> NDArray[np.bool_]:
-        """What was measured, shape (n_configurations, n_versions)."""
+        """Whether there is a measurement, shape (n_configurations, n_versions)."""
         return np.isfinite(self.five[..., 2])
 
     @cached_property
     def alone(self) -> NDArray[np.bool_]:
-        """Configurations whose single versions are compared, shape (n_configurations,).
+        """Whether single versions are compared, instead of windows of versions, shape (n_configurations,).
 
-        They have at least `FEW` samples of most versions, or summaries only, of fewer versions than a window
-        has. All configurations of an operation are alike.
+        True if the median version has at least `FEW` samples, or if there are only summaries of fewer than
+        `FEWEST_VERSIONS` versions. It is equal for all configurations of an operation.
         """
         few = np.where(self.known, self.counts, -1)
         usual = np.array([np.median(row[row >= 0]) if (row >= 0).any() else 0 for row in few])
@@ -275,7 +276,7 @@ class _Cells:
         self.notes: dict[str, None] = {}
 
     def of(self, run: TimelineRun) -> Iterator[tuple[int, int, float]]:
-        """Yield the place in the run, the row and the scale of every series that is shown."""
+        """Yield the index in the run, the row and the scale of every selected series."""
         for place, series in enumerate(run.series):
             if series not in self.kept:
                 self.kept[series] = self._row(run, series)
@@ -305,7 +306,7 @@ class _Cells:
 
 
 def measured(chosen: ChosenRuns, problems: Problems) -> MeasuredVersions:
-    """Return the runs of a timeline as arrays; of repeated measurements of a version, the newest counts.
+    """Return the runs of a timeline as arrays; if a version was measured repeatedly, the newest counts.
 
     InputError if an operation was measured in opposite directions or incompatible units, unless
     ``problems.keep_going``; and if no operation is left.
@@ -343,7 +344,7 @@ def measured(chosen: ChosenRuns, problems: Problems) -> MeasuredVersions:
 
 
 def _operations(cells: _Cells) -> tuple[Ints, tuple[MeasuredOperation, ...]]:
-    """Return where every row goes, by operations as they were met and by threads; and the operations."""
+    """Return the final position of every row (by operation, then threads), and the operations."""
     names = {name: place for place, name in enumerate(cells.firsts)}
     keys = sorted(cells.rows, key=lambda key: (names[key[:2]], key[2]))
     order = np.empty(len(keys), np.int64)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from data.comparisons.sides import HISTORY_VERSIONS
 from features.comparisons.vectors import PreparedComparisons, vectors
 from tests.code.comparisons.sides_by_hand import sides_of
 from tests.model.comparisons.test_obvious import trained
@@ -17,8 +18,9 @@ ALLOWED = 0.02
 
 @st.composite
 def operations(draw):
-    """Return runs of one build, the last two of them the sides, and the same with an odd run before these."""
-    seed, earlier = draw(st.integers(0, 10_000)), draw(st.integers(5, 40))
+    """Return runs of one build, the last two being the sides, and a copy with an odd earlier run."""
+    # readers keep so many earlier runs, the odd one included
+    seed, earlier = draw(st.integers(0, 10_000)), draw(st.integers(5, HISTORY_VERSIONS - 1))
     noise, repetitions = draw(st.sampled_from([0.002, 0.004, 0.01, 0.02])), draw(st.integers(2, 7))
     generator = np.random.default_rng(seed)
     levels = 100 * (1 + noise * generator.standard_normal(earlier + 2))

@@ -1,8 +1,8 @@
-"""Our estimator of impact as plain arrays, which answer in less than a millisecond, and its Shapley values.
+"""The impact model as plain arrays, which predict in less than a millisecond, and its Shapley values.
 
-All trees are in one array and are walked down together, one level at a time. The shares that features add to
-the impact are Shapley values (Shapley, "A value for n-person games", 1953) with the average co-run as the
-reference. In trees they are exact: the weight of a leaf depends only on how many features lead there from
+All trees are in one array and are walked down together, one level at a time. The features' shares of the
+impact are Shapley values (Shapley, "A value for n-person games", 1953) with the average co-run as the
+reference. For trees they are exact: the weight of a leaf depends only on how many features lead there from
 either side (Lundberg and others, "From local explanations to global understanding with explainable AI for
 trees", Nature Machine Intelligence 2020).
 """
@@ -39,11 +39,11 @@ from training.estimators.compiled_pipeline import (
 
 Floats = NDArray[np.float64]
 
-#: The file beside ``model.skops``.
+#: The file next to ``model.skops``.
 FILE = "model.npz"
-#: Of the file's content; another version is not read.
+#: Version of the file's content; other versions are not read.
 VERSION = 3
-#: What a `ContentionRegressor` and its `PressureRegressor` know of pairs beside their trees.
+#: Arrays of a `ContentionRegressor` and its `PressureRegressor`, apart from the trees.
 _OF_PAIRS = {
     "pairs_": ArraySpec("U", ("pairs",)),
     "known_": ArraySpec("f", ("pairs",)),
@@ -79,7 +79,7 @@ _OF_SMOOTH = {
     "machine_who_": ArraySpec("i", ("kept",)),
     "weights_": ArraySpec("f", ("kept",)),
 }
-#: Two parts of a model have arrays of one name.
+#: With a prefix, because two parts of a model have arrays of the same name.
 _SMOOTH = {f"smooth_{name}": spec for name, spec in _OF_SMOOTH.items()}
 _TREES = {
     **compiled_pipeline.SPECS,
@@ -91,11 +91,11 @@ _TREES = {
 
 @dataclass(frozen=True)
 class ImpactArrays(Forest):
-    """All trees of a fitted `ContentionRegressor`; a leaf's value is what it adds to log impact.
+    """All trees of a fitted `ContentionRegressor`; a leaf's value is added to log impact.
 
-    Trees see each row twice: as it is, then with gaps replaced by `fill`, shape (n_features,), for the
-    forest. `base`, shape (), is added to all trees; `gap`, shape (n_nodes,), says whether a gap counts as
-    below.
+    Trees take each row twice: unchanged, then with gaps replaced by `fill`, shape (n_features,), for the
+    forest. `base`, shape (), is added to all trees; `gap`, shape (n_nodes,), flags the nodes where a gap
+    counts as below the threshold.
     """
 
     fill: Floats
@@ -103,12 +103,12 @@ class ImpactArrays(Forest):
     gap: NDArray[np.bool_]
 
     def __post_init__(self) -> None:
-        """Refuse trees that lead out of the arrays, or nowhere."""
+        """Raise ValueError if a walk through the trees would leave the arrays or not end."""
         self.check(2 * len(self.fill))
 
     @classmethod
     def of(cls, model: ContentionRegressor) -> ImpactArrays:
-        """Take the trees of a fitted model; its `blend` adds what else it knows of a pair."""
+        """Convert the trees of a fitted model; its `blend` adds the other parts."""
         *boosted, grown = model.members_
         share = 1 / len(model.members_)
         impute, last = grown.named_steps["impute"], grown.named_steps["forest"]
@@ -127,16 +127,16 @@ class ImpactArrays(Forest):
         return self.base + self.summed(self.looked_at(x))
 
     def looked_at(self, x: Floats) -> Single:
-        """Return rows as trees look at them: as they are, then with gaps filled."""
+        """Return the input of the trees: rows unchanged, then with gaps filled."""
         return np.hstack([x, np.where(np.isnan(x), self.fill, x)]).astype(np.float32)
 
     def below(self, values: Single, nodes: Whole) -> NDArray[np.bool_]:
-        """Tell which values go below; a gap goes where its node sends it."""
+        """Return which values are not above the threshold; a gap goes where its node sends it."""
         return super().below(values, nodes) | (np.isnan(values) & self.gap.take(nodes))
 
 
 class QuickContention(ContentionRegressor):
-    """A fitted `ContentionRegressor` that answers from arrays: quick for few rows, slow for many."""
+    """A fitted `ContentionRegressor` that predicts from arrays: fast for few rows, slow for many."""
 
     arrays_: ImpactArrays
 
@@ -146,9 +146,9 @@ class QuickContention(ContentionRegressor):
 
 
 def write(path: Path, model: ContentionRegressor, stored: Path) -> None:
-    """Write the arrays of a fitted model, with the SHA-256 of the file `stored` that it lies in."""
+    """Write the arrays of a fitted model, with the SHA-256 of its model file `stored`."""
     content = by_name(ImpactArrays.of(model)) | {name: getattr(model, name) for name in _OF_PAIRS}
-    # what has no share was not fitted
+    # a part without a share was not fitted
     if model.mixes:
         content |= {name: getattr(model.pressures_, name) for name in _OF_PRESSURES}
     if model.smoothed:
@@ -157,10 +157,10 @@ def write(path: Path, model: ContentionRegressor, stored: Path) -> None:
 
 
 def read(path: Path, stored: Path) -> QuickContention | None:
-    """Read what `write` wrote, without pickle.
+    """Read a file of `write`, without pickle.
 
-    None without such a file, or if it is of another version or does not belong to the file `stored`. Raises
-    InputError if there is no `stored`, or the file has other content; the error names the array.
+    Returns None if the file does not exist, has another version or does not belong to the file `stored`. An
+    InputError says that `stored` does not exist, or names the array that is wrong.
     """
     if not path.is_file() or not belongs(path, VERSION, stored):
         return None
@@ -187,9 +187,9 @@ def read(path: Path, stored: Path) -> QuickContention | None:
 
 
 def _boosted(member: Any, share: float) -> tuple[list[Tree], list[NDArray[np.bool_]], float]:
-    """Take the trees of XGBoost from its own format, which gaps they send below, and what they start from."""
+    """Return XGBoost's trees, flags of the nodes that send gaps below, and the base score."""
     content = json.loads(bytes(member.get_booster().save_raw("json")))["learner"]
-    # a number, or a list of one
+    # a number, or a list with one number
     start = np.ravel(json.loads(content["learner_model_param"]["base_score"]))
     found = content["gradient_booster"]["model"]["trees"]
     gaps = [np.array(tree["default_left"], bool) for tree in found]
@@ -201,23 +201,23 @@ def _one_of(tree: dict[str, Any], share: float) -> Tree:
     condition = np.array(tree["split_conditions"], np.float32)
     return Tree(
         np.where(left == LEAF, LEAF, np.array(tree["split_indices"], np.intp)),
-        # XGBoost sends a value down to the left if it is below the threshold, which itself is not
+        # XGBoost sends a value left if it is below the threshold; here, also if it is equal
         np.nextafter(condition, np.float32(-np.inf)).astype(np.float64),
         np.column_stack([right, left]),
         condition.astype(np.float64) * share,
     )
 
 
-#: Orders that are drawn where a model's shares cannot be had exactly; each is gone through from both ends.
+#: Number of random orders for models without exact shares; each is also used in reverse.
 ORDERS = 6
 
 
 @dataclass(frozen=True)
 class Way:
-    """From the average co-run `usual` to the one in question, `row`: both of shape (n_features,), with NaN.
+    """The average co-run `usual` and the co-run to explain, `row`: both of shape (n_features,), with NaN.
 
-    `owners`, shape (n_features,), is the number of the factor that each feature belongs to, from 0; `named`
-    has one row, the co-run in question.
+    `owners`, shape (n_features,), is the number of the factor that each feature belongs to, from 0; `things`
+    is the number of factors; `named` has one row, the co-run to explain.
     """
 
     row: Floats
@@ -229,7 +229,7 @@ class Way:
 
 @dataclass(frozen=True)
 class CorunEvidence:
-    """What other co-runs of one side showed: a sensitivity or a pressure, and its share of log impact."""
+    """A sensitivity or a pressure, estimated from other co-runs, and its share of log impact."""
 
     value: float = float("nan")
     usual: float = float("nan")
@@ -240,7 +240,7 @@ class CorunEvidence:
 class LogShares:
     """A log impact as a sum: ``usual + shares.sum() + own.share + others.share == impact``.
 
-    `own` and `others` are the evidence of other co-runs of the task, and of its co-runners.
+    `own` is the evidence from other co-runs of the task, `others` from those of its co-runners.
     """
 
     usual: float
@@ -251,24 +251,24 @@ class LogShares:
 
     @property
     def points(self) -> float:
-        """What a share of one is in points of impact, so that points add up as shares do."""
+        """Points of impact per unit of log share, so that points add up as shares do."""
         way = self.impact - self.usual
         return float(np.expm1(way) / way * np.exp(self.usual)) if way else float(np.exp(self.usual))
 
 
 def split(learned: Learned, way: Way) -> LogShares:
-    """Split what a model says of a co-run: exactly where it is ours, else by orders that are drawn."""
+    """Split a predicted log impact: exactly for a `ContentionRegressor`, else by random orders."""
     if isinstance(learned.model, ContentionRegressor):
         return _of_contention(learned.model, way)
     return _of_any(learned, way)
 
 
 def of_trees(trees: ImpactArrays, way: Way) -> LogShares:
-    """Split the log impact by the trees, exactly."""
+    """Split the log impact by the trees into exact Shapley values."""
     total, owners = np.zeros(way.things), np.tile(way.owners, 2)
     here, there = trees.looked_at(np.stack([way.row, way.usual]))
     children, nodes = trees.children.reshape(-1), trees.roots
-    # 1: such a leaf is met with what is known here, -1: with what is usual
+    # 1: the leaf is reached with the value of this co-run, -1: with the usual one, 0: with both
     led = np.zeros((len(nodes), way.things), np.int8)
     while len(nodes):
         ends = trees.feature.take(nodes) == LEAF
@@ -288,7 +288,7 @@ def of_trees(trees: ImpactArrays, way: Way) -> LogShares:
 
 
 def _of_leaves(values: Floats, led: NDArray[np.int8]) -> Floats:
-    """Return the shares by leaves that the signed things lead to."""
+    """Return the shares of the factors, whose signs in `led` say how each leaf is reached."""
     towards, away = led > 0, led < 0
     many, few = towards.sum(axis=1), away.sum(axis=1)
     logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, led.shape[1] + 1)))])
@@ -299,7 +299,7 @@ def _of_leaves(values: Floats, led: NDArray[np.int8]) -> Floats:
 
 
 def _of_contention(model: ContentionRegressor, way: Way) -> LogShares:
-    """Split by the trees, by pressures and by what the pair did elsewhere, each with its share."""
+    """Split by trees, pressures, the pair's other co-runs and the smooth function, each with its share."""
     trees = of_trees(model.arrays_ if isinstance(model, QuickContention) else ImpactArrays.of(model), way)
     if not model.mixes:
         return trees
@@ -314,7 +314,7 @@ def _of_contention(model: ContentionRegressor, way: Way) -> LogShares:
         by_trees, by_pressures = by_trees + by_pressures, 0.0
     else:
         usual_pressed, own, others = _of_pressures(pressed)
-    # the pair is not known before both of it are
+    # the evidence on the pair needs both names, so each gets half
     half = by_pair * (model.known_[place[0]] - trees.usual) / 2 if by_pair else 0.0
     shares, who, usual_smooth = by_trees * trees.shares, np.zeros(2), 0.0
     if by_smooth:
@@ -329,7 +329,7 @@ def _of_contention(model: ContentionRegressor, way: Way) -> LogShares:
 
 
 def _of_pressures(found: PressureParts) -> tuple[float, CorunEvidence, CorunEvidence]:
-    """Split sensitivity times pressure; returns log impact of the usual, and both sides' shares."""
+    """Split sensitivity times pressure; return the usual log impact, and the evidence of both sides."""
     suffered = (found.sensitivity - found.usual_sensitivity) * (found.pressure + found.usual_pressure) / 2
     pressed = (found.pressure - found.usual_pressure) * (found.sensitivity + found.usual_sensitivity) / 2
     return (
@@ -340,7 +340,7 @@ def _of_pressures(found: PressureParts) -> tuple[float, CorunEvidence, CorunEvid
 
 
 def _of_any(learned: Learned, way: Way) -> LogShares:
-    """Go through orders at random, each from both ends, and average what each thing changed."""
+    """Average the change that each factor causes in random orders, each also reversed."""
     import pandas as pd
 
     generator = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Our estimator of the impact of co-runners: trees, pressures, the same pair elsewhere, a smooth function."""
+"""Estimator of the impact of co-runners: trees, pressures, the pair's other co-runs, a smooth function."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ Floats = NDArray[np.float64]
 #: Training and test rows of each fold.
 CellAnswers = list[tuple[NDArray[np.intp], NDArray[np.intp]]]
 
-#: Inner folds that say what is known of a pair that no row has shown.
+#: Number of inner folds, for predictions of unseen pairs.
 _FOLDS = 3
-#: Rows without which no shares can be chosen.
+#: Least number of rows to choose shares.
 _ENOUGH = 50
-#: Rows that one processor answers at a time.
+#: Number of rows that one processor predicts at a time.
 _BLOCK = 50_000
 _STEPS = 10
-#: Shares of trees, pressures, what a pair did elsewhere, and the smooth function; at equal errors the first.
+#: Shares of trees, pressures, the pair's other co-runs, and the smooth function; of equal errors the first
+#: wins.
 _SHARES = np.array(
     [
         (_STEPS - pressed - known - smooth, pressed, known, smooth)
@@ -34,14 +35,14 @@ _SHARES = np.array(
     ]
 ) / float(_STEPS)
 _TREES_ALONE = _SHARES[0]
-#: How many parts have shares.
+#: Number of parts that have shares.
 PARTS = _SHARES.shape[1]
 _PRESSED, _ELSEWHERE, _SMOOTH = 1, 2, 3
 
 
 @dataclass(frozen=True)
 class _Said:
-    """Log impacts by trees, by pressures (NaN of strangers), and by the smooth function."""
+    """Log impacts by trees, by pressures (NaN for unknown tasks), and by the smooth function."""
 
     trees: Floats
     pressed: Floats
@@ -56,36 +57,36 @@ class _Said:
         return np.asarray(sum(share * part for share, part in zip(shares, parts, strict=True)))
 
     def best(self, elsewhere: Floats, logs: Floats, shares: Floats) -> Floats:
-        """Return the shares with the least mean relative error."""
+        """Return the row of `shares` with the least mean relative error."""
         errors = [np.abs(np.expm1(self.blended(elsewhere, row) - logs)).mean() for row in shares]
         return np.asarray(shares[int(np.argmin(errors))])
 
 
 class ContentionRegressor:
-    """Trees of three kinds on log impact, pressures, a smooth function, and what a pair did elsewhere.
+    """A blend of three kinds of trees, pressures, a smooth function, and the pair's impact on other machines.
 
-    Boosting with squared and with absolute error and extra trees err differently, and relative errors want
-    the logarithm. Trees see what was measured of both tasks alone; so does a `SmoothRegressor`, which does
-    better where tasks are few and new ones lie between those that are known; a `PressureRegressor` knows only
-    who they are, from the co-runs of each with others. All are mixed with the shares that served best inside
-    the training rows: of known tasks where whole pairs were held out, of strangers where tasks were. Where
-    training rows have the same task beside the same co-runners on another machine, their mean is mixed in
-    likewise.
+    All parts predict log impact, which suits relative errors. The trees (boosting with squared and with
+    absolute error, extra trees) make different errors. They take the solo measurements of both sides; so does
+    a `SmoothRegressor`, which is better where tasks are few and new ones are between known ones; a
+    `PressureRegressor` uses only the names, and the co-runs of each task with others. The shares of the blend
+    are those with the least error inside the training rows: for known tasks with whole pairs held out, for
+    unknown tasks with tasks held out. Where training rows have the same task and co-runners on another
+    machine, their mean is a part of the blend, too.
 
     Parameters
     ----------
     trees, depth : int
         Boosting rounds, and the depth of their trees.
     rate : float
-        The rate of learning.
+        The learning rate.
     leaf : int
-        The fewest instances in a leaf of the extra trees.
+        Least number of instances in a leaf of the extra trees.
     forest : int
-        How many extra trees.
+        Number of extra trees.
     columns : float
-        Share of the features that a tree looks at.
+        Share of the features that a tree uses.
     mixed : bool
-        Whether to mix anything with the trees; to choose the shares costs a few fits more.
+        Whether to blend other parts with the trees; choosing the shares takes a few more fits.
     """
 
     shares_new_: Floats
@@ -116,7 +117,7 @@ class ContentionRegressor:
     def fit(
         self, x: Floats, y: Floats, named: Named, sides: NDArray[np.intp] | None = None
     ) -> ContentionRegressor:
-        """Fit to impacts `y` (positive, shape (n_rows,)); `x`, shape (n_rows, n_features), may hold NaN.
+        """Fit to impacts `y` (positive, shape (n_rows,)); `x`, shape (n_rows, n_features), may have NaN.
 
         `sides`, shape (n_features,), is the side of each feature as of `smooth.sides_of`; None: no smooth
         part.
@@ -141,7 +142,7 @@ class ContentionRegressor:
         return np.asarray(np.exp(logs if named is None else self.blend(logs, x, named)))
 
     def blend(self, logs: Floats, x: Floats, named: Named) -> Floats:
-        """Return log impacts by all that is known of these co-runs, given those by the trees."""
+        """Return log impacts by all parts; `logs` are those by the trees."""
         if not self.mixes:
             return logs
         smooth = self.smooth_.predict(x, named) if self.smoothed else logs
@@ -158,7 +159,7 @@ class ContentionRegressor:
         return np.asarray(np.select([known, np.isnan(said.pressed)], by_shares[:2], by_shares[2]))
 
     def shares_of(self, *, known: bool, stranger: bool) -> list[float]:
-        """Return the shares of trees, pressures, what the pair did elsewhere and the smooth function."""
+        """Return the shares of trees, pressures, the pair's other co-runs and the smooth function."""
         of_new = self.shares_strange_ if stranger else self.shares_new_
         return [float(share) for share in (self.shares_known_ if known else of_new)]
 
@@ -169,7 +170,7 @@ class ContentionRegressor:
 
     @property
     def mixes(self) -> bool:
-        """Whether anything is mixed with the trees."""
+        """Whether any part is blended with the trees."""
         return any(shares[0] < 1 for shares in self._shares)
 
     @property
@@ -218,7 +219,7 @@ class ContentionRegressor:
         ]
 
     def _choose(self, rows: _Training, owners: NDArray[np.intp], counts: NDArray[np.intp]) -> None:
-        """Set the shares that served best for new pairs, those with two rows or more, and strangers."""
+        """Set the best shares for new pairs, for pairs with two rows or more, and for unknown tasks."""
         new, strange = _pairs_held(self.pairs_, owners, self.seed), _tasks_held(rows.named, self.seed)
         if not new:
             return
@@ -236,13 +237,13 @@ class ContentionRegressor:
             self.shares_strange_ = said.best(said.trees, logs[held], shares[nobody])
 
     def _inner(self) -> Any:
-        """Return trees that say about as well what all of them know, in half the rounds."""
+        """Return a boosted model that is about as good as all trees together, with half the rounds."""
         return self._members()[0].set_params(n_estimators=self.trees // 2 or 1, learning_rate=2 * self.rate)
 
 
 @dataclass(frozen=True)
 class _Training:
-    """What is fitted to."""
+    """The training data."""
 
     x: Floats
     logs: Floats
@@ -251,7 +252,7 @@ class _Training:
     seed: int
 
     def said(self, held: CellAnswers, boosted: Callable[[], Any]) -> tuple[NDArray[np.intp], _Said]:
-        """Return the rows held out, and what each part says of them that was fitted to the others."""
+        """Return the rows held out, and their predictions by each part, fitted to the others."""
         found = [self._said(train, test, boosted()) for train, test in held]
         trees, pressed, smooth = (
             np.concatenate(parts)
@@ -270,7 +271,7 @@ class _Training:
 
 
 def _pairs_held(pairs: Words, owners: NDArray[np.intp], seed: int) -> CellAnswers:
-    """Hold out whole pairs, in both directions; nothing where they are too few."""
+    """Hold out whole pairs, in both directions; empty where they are too few."""
     from sklearn.model_selection import GroupKFold
 
     groups = np.array(["\n".join(sorted(members(pair))) for pair in pairs])[owners]
@@ -280,7 +281,7 @@ def _pairs_held(pairs: Words, owners: NDArray[np.intp], seed: int) -> CellAnswer
 
 
 def _tasks_held(named: Named, seed: int) -> CellAnswers:
-    """Hold out rows with some tasks, and fit to rows without them; nothing where these are too few."""
+    """Hold out rows with some tasks, and fit to rows without them; empty where these are too few."""
     everyone = [members(str(pair)) for pair in named.pairs]
     names = sorted({name for row in everyone for name in row})
     fold = dict(zip(names, np.random.default_rng(seed).permutation(len(names)) % _FOLDS, strict=True))

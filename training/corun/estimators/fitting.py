@@ -1,4 +1,4 @@
-"""Impact models fitted to rows of the table of features, and the scores of their predictions."""
+"""Impact models fitted to the table of features, and the scores of their predictions."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from training.evaluation.metrics import DIGITS, half_width, spread
 Floats = NDArray[np.float64]
 Words = NDArray[np.str_]
 
-#: Features of solo times that plain models see beside the rates.
+#: Features of solo times that plain models take in addition to the rates.
 _TIMES = ("own_seconds", "others_seconds")
 _MACHINE = ("machine_", "engine_")
-#: Where the features of time begin: what comes before are rates.
+#: The first feature of time; the columns before it are rates.
 _DERIVED = "own_seconds"
-#: No impact beyond this is believed of a model that extrapolates.
+#: Largest predicted impact, for models that extrapolate.
 _LARGEST = 1000.0
 
 
@@ -36,7 +36,7 @@ _LARGEST = 1000.0
 class Ranges:
     """Classes of impacts: ranges as wide as a share of a task's mean impact (seed 002, section 4: 0.03).
 
-    `means` are of training rows, by task; `overall` stands for tasks without training rows.
+    `means` are of training rows, by task; `overall` is used for tasks without training rows.
     """
 
     share: float
@@ -45,7 +45,7 @@ class Ranges:
 
     @classmethod
     def of(cls, tasks: Words, impacts: Floats, share: float) -> Ranges:
-        """Take the means from training rows."""
+        """Compute the means of training rows."""
         names, owners = np.unique(tasks, return_inverse=True)
         means = np.bincount(owners, impacts) / np.bincount(owners)
         return cls(share, dict(zip(names.tolist(), means.tolist(), strict=True)), float(impacts.mean()))
@@ -55,13 +55,13 @@ class Ranges:
         return self.share * np.array([self.means.get(task, self.overall) for task in tasks.tolist()])
 
     def numbers(self, tasks: Words, impacts: Floats) -> NDArray[np.int64]:
-        """Return the number of the range that holds each impact."""
+        """Return the number of the range that contains each impact."""
         return np.floor(impacts / self.widths(tasks)).astype(np.int64)
 
 
 @dataclass(frozen=True)
 class RangeModel:
-    """A classifier of ranges that answers with impacts; `classes` are ranges of training rows, ascending."""
+    """A classifier of ranges that predicts impacts; `classes` are ranges of training rows, ascending."""
 
     classifier: Any
     classes: NDArray[np.int64]
@@ -82,14 +82,14 @@ class RangeModel:
 
 @dataclass(frozen=True)
 class ImpactTable:
-    """The table of features of co-runs as the stage featurize wrote it, and the SHA-256 of the file."""
+    """The table of features of co-runs from the stage featurize, and the SHA-256 of its file."""
 
     frame: pd.DataFrame
     digest: str
 
     @classmethod
     def read(cls, path: Path) -> ImpactTable:
-        """Read the table; InputError if the file is missing or lacks a column."""
+        """Read the table; raise InputError if the file or a column is missing."""
         if not path.is_file():
             raise InputError("no such file; run featurize first", file=path)
         frame = pd.read_parquet(path)
@@ -100,7 +100,7 @@ class ImpactTable:
 
     @cached_property
     def features(self) -> tuple[str, ...]:
-        """Every feature that is not the same in all rows."""
+        """Every feature that varies."""
         columns = self.frame.columns[len(KEYS) :]
         values = self.frame[columns]
         return tuple(columns[(values.max() > values.min()).to_numpy()])
@@ -114,12 +114,12 @@ class ImpactTable:
 
     @cached_property
     def plain(self) -> tuple[str, ...]:
-        """What models other than ours see: the rates, the solo times and what describes the machine."""
+        """The features of models other than ours: rates, solo times and the description of the machine."""
         known = {*self.rates, *_TIMES}
         return tuple(name for name in self.features if name in known or name.startswith(_MACHINE))
 
     def columns(self, model: str) -> tuple[str, ...]:
-        """Return the features that a model of the catalogue sees."""
+        """Return the features that a model of the catalogue takes."""
         return self.plain if CATALOGUE[model].prepared else self.features
 
     @property
@@ -148,9 +148,10 @@ class Learned:
         return np.asarray(np.exp(np.minimum(self.model.predict(x), np.log(_LARGEST))), np.float64)
 
     def right(self, rows: pd.DataFrame, predicted: Floats, tolerance: float) -> NDArray[np.bool_]:
-        """Return whether each row is predicted rightly, as seed 002 counts.
+        """Return whether each row is predicted correctly, as seed 002 counts.
 
-        A regression is right within `tolerance` of the measured impact, a classification in the right range.
+        A regression is correct within `tolerance` of the measured impact, a classification in the right
+        range.
         """
         measured = rows["impact"].to_numpy(np.float64)
         if isinstance(self.model, RangeModel):
@@ -161,7 +162,7 @@ class Learned:
 
 @dataclass(frozen=True)
 class ImpactRecipe:
-    """How to fit a model of the catalogue.
+    """Settings for fitting a model of the catalogue.
 
     `share` is the width of ranges as a share of a task's mean impact; `rates` are the features that are left
     out where ``params["rates"]`` is false.
@@ -190,20 +191,20 @@ class ImpactRecipe:
 
 
 def named_of(rows: pd.DataFrame) -> Named:
-    """Name each row's task, co-runners and machine."""
+    """Return the pair and the machine of each row."""
     pairs = (rows["task"] + BESIDE + rows["corunners"]).to_numpy(np.str_)
     return Named(pairs, rows["machine"].to_numpy(np.str_))
 
 
-#: A measured impact and its neighbours in repeats: fewer say nothing of how well a measurement repeats.
+#: Least number of repetitions to measure how well they agree.
 _REPEATS = 2
 
 
 def scores(rows: pd.DataFrame) -> dict[str, float]:
     """Score rows of oof.parquet.
 
-    ``within_tolerance``: the share predicted rightly (`Learned.right`); ``mape, median_error, p90_error``: of
-    |predicted / measured - 1|; ``r2``; ``coverage``: the share of measured impacts inside the interval;
+    ``within_tolerance``: the share predicted correctly (`Learned.right`); ``mape, median_error, p90_error``:
+    of |predicted / measured - 1|; ``r2``; ``coverage``: the share of measured impacts inside the interval;
     ``interval_width``: its mean width over the predicted impact.
     """
     measured, predicted = rows["measured"].to_numpy(np.float64), rows["predicted"].to_numpy(np.float64)
@@ -234,7 +235,7 @@ def summary(rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def log_width(rows: pd.DataFrame, confidence: float) -> float:
-    """Return the half width on the scale of log impact, from rows with ``measured`` and ``predicted``."""
+    """Return the half width of intervals of log impact, from rows with ``measured`` and ``predicted``."""
     return half_width(np.log(rows["measured"] / rows["predicted"]).to_numpy(np.float64), confidence)
 
 
@@ -252,7 +253,7 @@ def with_intervals(rows: pd.DataFrame, confidence: float) -> pd.DataFrame:
 
 
 def repeatability(pairs: pd.DataFrame, solo: pd.Series, tolerance: float) -> dict[str, Any]:
-    """Return how well repeated measurements agree, which bounds every accuracy.
+    """Return how well repeated measurements agree, which limits every accuracy.
 
     Parameters
     ----------
@@ -266,8 +267,8 @@ def repeatability(pairs: pd.DataFrame, solo: pd.Series, tolerance: float) -> dic
     Returns
     -------
     dict
-        ``repeated`` co-runs; of one repetition as the prediction of the median of the others
-        ``within_tolerance, mape, p90_error`` and ``same_range``, None where nothing was repeated;
+        ``repeated``: the number of repeated co-runs; ``within_tolerance, mape, p90_error`` and ``same_range``
+        of one repetition as a prediction of the median of the others, None where nothing was repeated;
         ``solo_spread``: median over tasks of the coefficient of variation of solo times.
     """
     alone = solo.groupby(level=[0, 1])
@@ -304,6 +305,6 @@ def _again(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def ranked(summaries: dict[str, Any]) -> list[str]:
-    """Sort regressions by pooled mean error, the smallest first, then by name: ranges are no numbers."""
+    """Sort regressions by pooled mean error, the smallest first, then by name; leave out classifications."""
     models = {name: content for name, content in summaries.items() if content["kind"] == "regression"}
     return sorted(models, key=lambda name: (models[name]["mape"]["pooled"], name))

@@ -1,4 +1,4 @@
-"""The catalogue of models of impact (seed 002, section 3), XGBoost, and our own."""
+"""The catalogue of impact models: those of seed 002, section 3, XGBoost, and our own."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ Kind = Literal["regression", "classification"]
 #: Seed 002, table 1: discretised and normalised, not discretised, not normalised.
 PREPARATIONS = ("d&n", "n-d", "n-n")
 BINS = 10
-#: Features of events beyond which what the solo times say does better without them.
+#: Number of event rates above which the first trial leaves them out: solo times alone do better.
 MANY_RATES = 200
 
 
 @dataclass(frozen=True)
 class ImpactModel(Model):
-    """A kind of model of impact; a "regression" gives an impact, a "classification" a range of impacts."""
+    """A kind of impact model; a "regression" predicts an impact, a "classification" a range of impacts."""
 
     kind: Kind = "regression"
 
     @property
     def prepared(self) -> bool:
-        """Whether the features are prepared as in table 1; ours takes them as they are."""
+        """Whether the features are prepared as in table 1; our model takes them unchanged."""
         return "preparation" in self.space
 
     def first(self, rates: int) -> dict[str, Any]:
-        """Return the parameters to try first where so many features are rates of events."""
+        """Return the parameters to try first, given the number of features that are event rates."""
         return self.start | ({"rates": rates <= MANY_RATES} if "rates" in self.start else {})
 
 
 def prepared(model: ImpactModel, params: Params, seed: int) -> Any:
-    """Return the unfitted model behind the preparation that `params` names."""
+    """Return the unfitted model with the preparation that `params` names."""
     from sklearn.feature_selection import VarianceThreshold
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import Pipeline
@@ -55,7 +55,7 @@ def prepared(model: ImpactModel, params: Params, seed: int) -> Any:
     built = model.build(params, seed, None)
     if not model.prepared:
         return built
-    # equal width: the seed speaks of discretising the values, not their ranks
+    # equal width: seed 002 discretises the values, not their ranks
     bins = KBinsDiscretizer(BINS, encode="ordinal", strategy="uniform", subsample=None)
     steps = {
         "d&n": [("discretise", bins), ("normalise", StandardScaler())],
@@ -63,7 +63,7 @@ def prepared(model: ImpactModel, params: Params, seed: int) -> Any:
         "n-n": [("discretise", bins)],
     }
     impute = SimpleImputer(strategy="median", keep_empty_features=True)
-    # what is the same in all training rows has no bins
+    # constant features have no bins
     vary = VarianceThreshold()
     return Pipeline([("impute", impute), ("vary", vary), *steps[params["preparation"]], ("predict", built)])
 
@@ -71,7 +71,7 @@ def prepared(model: ImpactModel, params: Params, seed: int) -> Any:
 def _linear(params: Params, seed: int, _: ClassWeights | None) -> Any:
     from sklearn.linear_model import Ridge
 
-    # Cholesky, not the default's choice by size, so that a rerun is the same to the last bit
+    # Cholesky instead of the default choice by size, so that a rerun is equal to the last bit
     return Ridge(alpha=params["alpha"], solver="cholesky", random_state=seed)
 
 
@@ -84,7 +84,7 @@ def _bayes(params: Params, _seed: int, _: ClassWeights | None) -> Any:
 def _svr(params: Params, _seed: int, _: ClassWeights | None) -> Any:
     from sklearn.svm import SVR
 
-    # a scale that follows the preparation, so that the three of table 1 can be compared
+    # gamma depends on the preparation, so that the three of table 1 can be compared
     return SVR(C=params["c"], gamma="scale", epsilon=params["epsilon"], cache_size=500)
 
 
@@ -160,7 +160,7 @@ CATALOGUE: dict[str, ImpactModel] = {
                 "rate": Real(0.03, 0.12, log=True),
                 "leaf": Whole(1, 4),
                 "columns": Real(0.2, 0.8),
-                # where there are hundreds of events, what the solo times say may do better without them
+                # with hundreds of events, solo times alone may do better
                 "rates": OneOf((True, False)),
             },
             in_search={"trees": 100, "forest": 30, "mixed": False},

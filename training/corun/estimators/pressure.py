@@ -1,4 +1,4 @@
-"""Impact as the sensitivity of a task times the pressure of those beside it."""
+"""Impact as the sensitivity of a task times the pressure of its co-runners."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from data.corun.tables import AND
 Floats = NDArray[np.float64]
 Words = NDArray[np.str_]
 
-#: What joins a task and its co-runners in the name of a pair.
+#: Separator of the task and its co-runners in the name of a pair.
 BESIDE = "\n"
 _ROUNDS = 50
-#: Errors of log impact below this weigh alike, in units of log impact.
+#: Errors of log impact below this have equal weight.
 _NEAR = 0.004
-#: How much of a prior, as a share of the mean weight in the sums of one task, holds what few rows tell of.
+#: Weight of the prior, as a share of the mean weight in the sums of one task, for tasks with few rows.
 _PRIOR = 1e-3
-#: Rows of a task on a machine at which half of what they have in common is taken for the machine's.
+#: Number of rows of a task on a machine at which the shift is shrunk by half.
 _HALF = 6
 
 
@@ -40,8 +40,8 @@ class Named:
 class _Together:
     """The co-runners of each row.
 
-    `row` and `corunner` list every co-runner of every row; `both` and `of_both` every two co-runners of one
-    row, as a cell of a square matrix, and their row; `number` counts different co-runners.
+    `row` and `corunner` list every co-runner of every row; `both` and `of_both` list every two co-runners of
+    a row, as a cell of a square matrix, and their row; `number` counts distinct co-runners.
     """
 
     row: NDArray[np.intp]
@@ -60,11 +60,11 @@ class _Together:
         return cls(row, corunner, both, pairs["row"].to_numpy(), len(known))
 
     def pressed(self, pressure: Floats) -> Floats:
-        """Return the pressure on each row."""
+        """Return the total pressure on each row."""
         return np.asarray(np.bincount(self.row, pressure[self.corunner]))
 
     def pressure(self, sensitive: Floats, logs: Floats, weights: Floats, usual: float) -> Floats:
-        """Return how much each co-runner presses; the usual pressure where its rows don't tell."""
+        """Return the pressure of each co-runner, about `usual` where its rows are uninformative."""
         below = np.bincount(self.both, (weights * sensitive**2)[self.of_both], self.number**2)
         below = below.reshape(self.number, self.number)
         prior = _PRIOR * below.diagonal().mean() + np.finfo(float).tiny
@@ -74,10 +74,10 @@ class _Together:
 
 @dataclass(frozen=True)
 class PressureParts:
-    """The parts of a `PressureRegressor`'s answer: ``sensitivity * pressure + shift`` is log impact.
+    """The parts of a `PressureRegressor`'s prediction: ``sensitivity * pressure + shift`` is log impact.
 
-    `sensitivity` and `pressure` are NaN for unknown tasks; `shift` is the machine's; `usual_sensitivity` and
-    `usual_pressure` are medians over tasks, and over as many co-runners.
+    `sensitivity` and `pressure` are NaN for unknown tasks; `shift` is the machine's; `usual_sensitivity` is
+    the median over tasks, `usual_pressure` the median over co-runners times their number.
     """
 
     sensitivity: float
@@ -88,20 +88,20 @@ class PressureParts:
 
 
 class PressureRegressor:
-    """Log impact as a product: how sensitive the task is, times how much its co-runners press together.
+    """Log impact as the sensitivity of the task times the total pressure of its co-runners.
 
     The table of log impacts, tasks by co-runners, is factorised with rank one by alternating least squares,
-    reweighted so that absolute errors are minimised: a few pairs with an impact of their own don't move the
-    rest. Pressures of several co-runners add up. All machines are fitted together; by how much a task then
-    suffers more on one of them, in the median over its co-runners, is added, shrunk where rows are few. It
-    says nothing of tasks and co-runners that it never saw.
+    reweighted so that absolute errors are minimised: a few exceptional pairs do not affect the rest.
+    Pressures of several co-runners add up. All machines are fitted together; then a shift per task and
+    machine is added, the median residual over the task's co-runners, shrunk where rows are few. Unknown tasks
+    and co-runners are not predicted.
 
     Notes
     -----
-    That a program's slow-down is known from its own sensitivity and a score of the pressure of those beside
-    it is from Mars, Tang, Hundt, Skadron and Soffa, "Bubble-Up: increasing utilization in modern warehouse
-    scale computers via sensible co-locations", MICRO 2011. There both are measured by a probe; here both are
-    found in co-runs.
+    The model of a program's slow-down as its sensitivity and a score of the pressure of its neighbours is
+    from Mars, Tang, Hundt, Skadron and Soffa, "Bubble-Up: increasing utilization in modern warehouse scale
+    computers via sensible co-locations", MICRO 2011. There both are measured by a probe; here both are
+    estimated from co-runs.
     """
 
     def fit(self, named: Named, logs: Floats) -> PressureRegressor:
@@ -132,7 +132,7 @@ class PressureRegressor:
         return self
 
     def predict(self, named: Named) -> Floats:
-        """Return log impacts, shape (n_rows,); NaN where the task or a co-runner was never seen so."""
+        """Return log impacts, shape (n_rows,); NaN where the task or a co-runner is unknown in its role."""
         pair, pairs = pd.factorize(np.asarray(named.pairs, object))
         machine, machines = pd.factorize(np.asarray(named.machines, object))
         if not len(pairs):
@@ -147,7 +147,7 @@ class PressureRegressor:
         return np.asarray(product[pair] + shift)
 
     def told(self, named: Named) -> PressureParts:
-        """Return why it says what it says of one co-run, the only row of `named`."""
+        """Return the parts of the prediction for one co-run, the only row of `named`."""
         task, *beside = members(str(named.pairs[0]))
         sensitivities = dict(zip(self.tasks_.tolist(), self.sensitivity_.tolist(), strict=True))
         pressures = dict(zip(self.corunners_.tolist(), self.pressure_.tolist(), strict=True))
@@ -169,13 +169,13 @@ def members(pair: str) -> list[str]:
 
 
 def placed(names: Words, asked: Words) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Return where the asked stand among sorted names, and whether they do."""
+    """Return the index of each word of `asked` in the sorted `names`, and whether it is among them."""
     place = np.minimum(np.searchsorted(names, asked), len(names) - 1)
     return place, names[place] == asked
 
 
 def _parted(pairs: Any) -> tuple[Words, list[list[str]]]:
-    """Part the names of pairs into tasks and lists of co-runners."""
+    """Split the names of pairs into tasks and lists of co-runners."""
     parts = [members(str(pair)) for pair in pairs]
     return np.array([part[0] for part in parts], np.str_), [part[1:] for part in parts]
 
@@ -187,7 +187,7 @@ def _weights(errors: Floats) -> Floats:
 def _sensitivity(
     task: NDArray[np.intp], pressed: Floats, logs: Floats, weights: Floats, number: int
 ) -> Floats:
-    """Return what each task makes of the pressure on it; one where its rows don't tell."""
+    """Return the sensitivity of each task, about 1 where its rows are uninformative."""
     above = np.bincount(task, weights * pressed * logs, minlength=number)
     below = np.bincount(task, weights * pressed**2, minlength=number)
     prior = _PRIOR * below.mean() + np.finfo(float).tiny

@@ -1,4 +1,4 @@
-"""Log impact as a smooth function of what a task, its co-runners and the machine are like."""
+"""Log impact as a smooth function of the features of a task, its co-runners and the machine."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from training.corun.estimators.pressure import BESIDE, Named, Words, placed
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.intp]
-#: Whose a column is: the task's, its co-runners', the machine's, or nobody's.
+#: The side of a column: task, co-runners, machine, or none of them.
 TASK, BESIDES, MACHINE, NOBODY = range(4)
 _PREFIXES = {OWN: TASK, OTHERS: BESIDES, MOST: BESIDES, "machine_": MACHINE, "engine_": MACHINE}
-#: Values above which a column is taken for a rate, of which the logarithm counts.
+#: A column with larger values is a rate, and its logarithm is used.
 _RATE = 50.0
-#: Columns that go together so far (1 - correlation, on average) are one direction.
+#: Columns with a mean distance (1 - correlation) below this form one direction.
 _ALIKE = 0.3
-#: Lengths over which impacts are alike, in spreads of the direction that tells most.
+#: Length scales of the kernel, in standard deviations of the most predictive direction.
 _LENGTHS = np.array([1.0, 2.0, 4.0])
-#: What a task, its co-runners and a machine have of their own that no column shows, as a share.
+#: Share of the variation of a task, its co-runners and a machine that no column explains.
 _OF_ITS_OWN = (0.05, 0.05, 0.1)
-#: The variance of a measurement's error, and what is the same everywhere, as shares of that of log impact.
+#: Variance of a measurement's error, and of the constant, as shares of that of log impact.
 _NOISE, _COMMON = 0.03, 0.5
-#: Training rows, drawn at random, that a row is compared with.
+#: Number of training rows, drawn at random, that a row is compared with.
 _COMPARED = 800
 _BLOCK = 4096
 _ROUNDS = 2
-#: Errors beyond this many spreads weigh less.
+#: Errors beyond this number of standard deviations get less weight.
 _FAR = 1.5
-#: Half of the rows of a spread are nearer than this.
+#: The median absolute error of a normal distribution, in standard deviations.
 _HALF = 0.6745
 _TINY = 1e-9
-#: Steps from the usual co-run to the one in question.
+#: Steps of the integral from the average co-run to the one explained.
 _STEPS = 32
 
 
@@ -43,7 +43,8 @@ _STEPS = 32
 class Spots:
     """Coordinates of rows per side (task, co-runners, machine), shape (n_rows, n_directions).
 
-    `who` has their numbers, shape (n_rows,); negative where training has not seen them.
+    `who` has the number of each row's task, co-runners and machine, shape (n_rows,); negative where training
+    has not seen them.
     """
 
     at: tuple[Floats, ...]
@@ -54,7 +55,7 @@ class Spots:
 
 
 def sides_of(columns: Sequence[str]) -> Whole:
-    """Return whose each column is."""
+    """Return the side that each column belongs to."""
     return np.array(
         [
             next((side for prefix, side in _PREFIXES.items() if name.startswith(prefix)), NOBODY)
@@ -65,12 +66,13 @@ def sides_of(columns: Sequence[str]) -> Whole:
 
 
 class SmoothRegressor:
-    """Gaussian process on log impact: alike are co-runs of tasks that are alike, beside such that are alike.
+    """Gaussian process on log impact: co-runs are similar if their tasks and co-runners are similar.
 
-    Columns of a side that go together are one direction, which counts as far as it goes with log impact. Two
-    co-runs are as alike as their tasks, their co-runners and both, each times their machines. A task that
-    training saw is a little more like itself than like one with the same columns. Errors that are far off
-    weigh less. Where rows are many, some stand for all (the projected process).
+    Correlated columns of a side form one direction, scaled by its correlation with log impact. The similarity
+    of two co-runs is that of their tasks, plus that of their co-runners, plus the product of both, times that
+    of their machines. A task seen in training is a little more similar to itself than to one with equal
+    columns. Rows with large errors get less weight. Where rows are many, a sample represents all (the
+    projected process).
 
     Notes
     -----
@@ -83,7 +85,7 @@ class SmoothRegressor:
         self.seed = seed
 
     def fit(self, x: Floats, logs: Floats, named: Named, sides: Whole) -> SmoothRegressor:
-        """Fit to log impacts; `x`, shape (n_rows, n_features), may hold NaN; `sides` as of `sides_of`."""
+        """Fit to log impacts; `x`, shape (n_rows, n_features), may have NaN; `sides` as of `sides_of`."""
         self.middle_ = _middle(x)
         self.rates_ = self._filled(x).max(axis=0) > _RATE
         turned = self._turned(x)
@@ -115,7 +117,8 @@ class SmoothRegressor:
 
         Returns the log impact of the average co-run, the shares of the features, shape (n_features,), and
         those of knowing the task and its co-runners, shape (2,). Aumann and Shapley, "Values of non-atomic
-        games", 1974; the integral by Gauss and Legendre, whose error is spread over the shares.
+        games", 1974; the integral is computed by Gauss-Legendre quadrature, its error is divided among the
+        shares.
         """
         steps, weights = np.polynomial.legendre.leggauss(_STEPS)
         steps, weights = (steps + 1) / 2, weights / 2
@@ -175,7 +178,7 @@ class SmoothRegressor:
         )
 
     def _alike(self, rows: Spots) -> Floats:
-        """Return how alike rows are to those that training kept, shape (n_rows, n_kept)."""
+        """Return the similarity of rows to the stored training rows, shape (n_rows, n_kept)."""
         kept = self._kept
         task, beside, machine = (
             _near(rows.at[side], kept.at[side], rows.who[side], kept.who[side], _OF_ITS_OWN[side])
@@ -184,7 +187,7 @@ class SmoothRegressor:
         return np.asarray(machine * (task * beside + task + beside + _COMMON))
 
     def _weights(self, standing: Spots, aims: Floats) -> Floats:
-        """Return the weights of the kept rows; all rows are fitted, those that are far off less."""
+        """Return the weights of the stored rows, fitted to all rows; large errors get less weight."""
         root = np.linalg.cholesky(self._alike(self._kept) + 1e-6 * np.eye(len(self.task_at_)))
         looked = np.concatenate(
             [
@@ -197,7 +200,7 @@ class SmoothRegressor:
             inner = np.linalg.inv((looked.T * trusted) @ looked / _NOISE + np.eye(looked.shape[1]))
             found = inner @ (looked.T @ (trusted * aims)) / _NOISE
             held = np.einsum("ij,ij->i", looked @ inner, looked) * trusted / _NOISE
-            # as if each row had been left out
+            # leave-one-out errors
             errors = np.abs(aims - looked @ found) / np.maximum(1 - held, 0.05)
             spread = float(np.median(errors)) / _HALF
             trusted = np.clip(_FAR * spread / np.maximum(errors, _TINY), 0.02, 1.0)
@@ -210,13 +213,13 @@ def _words(named: Named) -> tuple[Words, Words, Words]:
 
 
 def _middle(x: Floats) -> Floats:
-    """Return medians; 0 where a column is empty."""
+    """Return the medians of the columns; 0 where a column is empty."""
     empty = np.isnan(x).all(axis=0)
     return np.asarray(np.nanmedian(np.where(empty, 0.0, x), axis=0))
 
 
 def _directions(centred: Floats, aims: Floats, own: NDArray[np.bool_]) -> Floats:
-    """Return how the columns of one side turn into directions, shape (n_features, n_directions)."""
+    """Return how the columns of one side combine into directions, shape (n_features, n_directions)."""
     from scipy.cluster.hierarchy import fcluster, linkage
 
     spread = centred.std(axis=0)
@@ -240,7 +243,7 @@ def _directions(centred: Floats, aims: Floats, own: NDArray[np.bool_]) -> Floats
 
 
 def _near(rows: Floats, kept: Floats, who: Whole, whose: Whole, own: float) -> Floats:
-    """Return how alike two sides are: by their directions, and whether they are the same."""
+    """Return the similarity of two sets of rows on one side, by their directions and their identity."""
     far = (rows**2).sum(axis=1)[:, None] + (kept**2).sum(axis=1) - 2 * rows @ kept.T
     alike = np.mean([np.exp(-np.maximum(far, 0) / (2 * length**2)) for length in _LENGTHS], axis=0)
     return np.asarray((1 - own) * alike + own * (who[:, None] == whose))
@@ -249,7 +252,7 @@ def _near(rows: Floats, kept: Floats, who: Whole, whose: Whole, own: float) -> F
 def _steps_of(
     spot: Floats, kept: Floats, same: NDArray[np.bool_], own: float, known: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Return how alike a spot is to kept ones, and how that changes with the spot and with being known."""
+    """Return the similarity of a spot to stored ones, its slope in the spot and in being known."""
     apart = kept - spot
     far = (apart**2).sum(axis=1)[:, None]
     each = np.exp(-far / (2 * _LENGTHS**2)) / len(_LENGTHS)

@@ -1,4 +1,4 @@
-"""The comparative analysis engine (seed 001, section 5): five remedies, each of which can be left out."""
+"""The comparative analysis engine (seed 001, section 5). Each of its five remedies can be switched off."""
 
 from __future__ import annotations
 
@@ -25,34 +25,36 @@ from training.matrices.engine.shape import Prepared, Shape, Shaped, asked, with_
 Whole = NDArray[np.intp]
 Floats = NDArray[np.float64]
 
-#: From rows, and the pair of each, to log-odds.
+#: Function of rows, and the index of each row's pair, that returns log-odds, one per row.
 Odds = Callable[[Floats, Whole], Floats]
 
-#: So many metrics, those that differ most by their noise, are tried first; then so many that were best.
+#: Number of metrics tried in the first step, those that differ most in units of noise; number of the best of
+#: them tried in each later step.
 TRIED, AGAIN = 32, 16
-#: No more are named: what each contributes is found out of all their subsets.
+#: Largest number of metrics named; their contributions are computed from all their subsets.
 MOST = 10
-#: So many numbers at a time are judged.
+#: Number of values judged at a time.
 AT_ONCE = 2_000_000
-#: What differs by less is told apart by rounding only.
+#: Decimals to which log-odds are compared; smaller differences are rounding errors.
 DIGITS = 9
 
 
 @dataclass(frozen=True)
 class NamedDrivers:
-    """The drivers of some pairs: columns of metrics and contributions, shape (n_pairs, n), largest first."""
+    """The drivers of some pairs: metric indices and contributions, shape (n_pairs, n), largest first."""
 
     metric: Whole
     contribution: Floats
 
 
 def drivers(removal: Removal, odds_of: Odds, n: int) -> Iterator[tuple[slice, NamedDrivers]]:
-    """Yield, slice by slice of the pairs, the `n` metrics (at most `MOST`) that drive the log-odds.
+    """Yield, for consecutive slices of the pairs, the `n` metrics (at most `MOST`) that drive the log-odds.
 
-    Metrics are taken greedily: the one without which the log-odds fall most once those before it are gone; of
-    equals the one that differs most by its noise. A metric is removed by moving the target's runs so that its
-    middle is the baseline's. The loss without all of them is shared by Shapley's value. `odds_of` returns the
-    engine's log-odds for rows of the form.
+    Metrics are selected greedily: each step takes the metric whose removal, after those already selected,
+    lowers the log-odds most; ties go to the metric with the largest difference in units of noise. To remove a
+    metric, the target's runs are shifted until their median equals the baseline's. The fall of the log-odds
+    without all selected metrics is divided among them by Shapley values. `odds_of` returns the engine's
+    log-odds for rows of the form.
     """
     pairs, metrics = removal.sizes.shape
     n, tried = min(n, MOST, metrics), min(TRIED, metrics)
@@ -61,7 +63,7 @@ def drivers(removal: Removal, odds_of: Odds, n: int) -> Iterator[tuple[slice, Na
     for first in range(0, pairs, step):
         here = slice(first, min(first + step, pairs))
         search = _Taking(removal, odds_of, np.arange(here.start, here.stop))
-        # whoever asks looks whether what comes out is finite
+        # the caller checks that the result is finite
         with np.errstate(over="ignore", invalid="ignore"):
             named = search.taken(n, tried)
         yield here, named
@@ -69,7 +71,7 @@ def drivers(removal: Removal, odds_of: Odds, n: int) -> Iterator[tuple[slice, Na
 
 @dataclass(frozen=True)
 class _Taking:
-    """Pairs from which metrics are taken one after the other."""
+    """Greedy selection of driver metrics for some pairs."""
 
     removal: Removal
     odds_of: Odds
@@ -90,7 +92,7 @@ class _Taking:
         return self._shared(metric)
 
     def _shared(self, metric: Whole) -> NamedDrivers:
-        """Share what is lost without all metrics among them, by Shapley's value."""
+        """Divide the fall of the log-odds without all selected metrics among them by Shapley values."""
         count, n = metric.shape
         inside = _subsets(n)
         removed = np.zeros((count, len(inside), self.removal.sizes.shape[1]), bool)
@@ -102,7 +104,7 @@ class _Taking:
         return NamedDrivers(metric, np.take_along_axis(contribution, order, axis=1))
 
     def _odds(self, removed: NDArray[np.bool_]) -> Floats:
-        """Return the log-odds of versions of every pair, of whose metrics some are `removed`."""
+        """Return the log-odds of every version of every pair, shape (n_pairs, n_versions)."""
         count, versions, _ = removed.shape
         pair = np.repeat(self.pair, versions)
         x, version = self.removal.without(pair, removed.reshape(count * versions, -1))
@@ -111,51 +113,51 @@ class _Taking:
 
 
 def _with_each(gone: NDArray[np.bool_], more: Whole) -> NDArray[np.bool_]:
-    """Return what is `gone` and one more, shape (n_pairs, n_more, n_metrics)."""
+    """Return `gone` with each metric of `more` added in turn, shape (n_pairs, n_more, n_metrics)."""
     removed = np.repeat(gone[:, None], more.shape[1], axis=1)
     np.put_along_axis(removed, more[:, :, None], values=True, axis=2)
     return removed
 
 
 def _subsets(n: int) -> NDArray[np.bool_]:
-    """Return all subsets of so many, shape (2 ** n, n)."""
+    """Return all subsets of `n` items, shape (2 ** n, n)."""
     return (np.arange(2**n)[:, None] >> np.arange(n)) % 2 == 1
 
 
 def _weights(inside: NDArray[np.bool_]) -> Floats:
-    """Return what the worth of each subset counts in the Shapley value of each member, shape as `inside`."""
+    """Return the weight of each subset's value in the Shapley value of each item, shape as `inside`."""
     n, others = inside.shape[1], inside.sum(axis=1, keepdims=True) - inside
     orders = np.array([factorial(size) * factorial(n - 1 - size) / factorial(n) for size in range(n)])
     return np.where(inside, 1.0, -1.0) * orders[others]
 
 
-#: A group gets a classifier of its own from so many abnormal target rows, and as many normal ones, on; fewer
-#: are too few for seed 001 (section 4.3).
+#: Least number of abnormal, and of normal, target rows for a group to get its own classifier; seed 001
+#: (section 4.3) calls fewer too few.
 CASES = 3
 
 
 @dataclass(frozen=True)
 class Scheme:
-    """Which remedies are taken: a row of the ablation.
+    """A combination of remedies: a row of the ablation.
 
     Attributes
     ----------
     metrics : "summary" or "raw"
-        Section 4.2. Raw ones too where a source has no summary metrics.
+        Section 4.2. Where a source has no summary metrics, raw ones are used.
     form : str
         A name in `features.matrices.forms.FORMS`; section 4.5.
     prune : bool
-        Whether runs flagged invalid are left out of training (section 4.1); else they have their matrix's
+        Whether runs flagged invalid are left out of training (section 4.1); else they take their matrix's
         label.
     grouping : "none", "given" or "automatic"
-        Section 4.3. Given groups have their own classifiers; automatic ones only estimate noise.
+        Section 4.3. Given groups have their own classifiers; automatic ones are used only to estimate noise.
     components : int or None
-        The most components of the projection; None: no projection. Section 4.2.
+        Largest number of principal components; None: no projection. Section 4.2.
     balance : bool
         Whether cost ratio, resampling rate, threshold and the weight of a group's own classifier are searched
-        (section 4.4); else errors cost the same and the threshold is one half.
+        (section 4.4); else errors cost the same and the threshold is 0.5.
     tuned : bool
-        Whether the classifier's own parameters, and whether to project, are searched; beyond the seed.
+        Whether the classifier's own hyperparameters, and whether to project, are searched; not in seed 001.
     """
 
     metrics: str
@@ -169,24 +171,24 @@ class Scheme:
 
 NAIVE = Scheme("summary", "flattened", prune=False, grouping="none", components=None, balance=False)
 FULL = Scheme("raw", "contrasted", prune=True, grouping="automatic", components=100, balance=True, tuned=True)
-#: Of what is larger than memory: groups that somebody named are parted while it is read.
+#: The scheme for data larger than memory: given groups can be split while the data is read.
 LARGE = replace(FULL, grouping="given")
 
 
 @dataclass(frozen=True)
 class Engine:
-    """An engine to be fitted.
+    """An unfitted engine.
 
     Attributes
     ----------
     model : str
-        A name in `training.matrices.engine.models.CATALOGUE`. Those of `PAIRED` see pairs of runs as one row,
-        whatever the scheme's form is.
+        A name in `training.matrices.engine.models.CATALOGUE`. Models in `PAIRED` take two runs as one row,
+        whatever the scheme's form.
     fixed : mapping
         Parameters that are not searched: ``components, sampler, rate, cost_ratio, share`` or the
         classifier's.
     alarms : Alarms or None
-        The guarantee on false alarms.
+        The guarantee on the false positive rate.
     """
 
     scheme: Scheme
@@ -197,7 +199,7 @@ class Engine:
     alarms: Alarms | None = None
 
     def fit(self, tables: MatrixTables) -> FittedEngine:
-        """Fit to `tables`, whose flags are the labels; everything is tuned inside them.
+        """Fit to `tables`, whose flags are the labels; tuning sees no other data.
 
         Raises InputError if the remaining runs are all normal or all abnormal, or a name is unknown.
         """
@@ -205,7 +207,7 @@ class Engine:
 
     @property
     def shape(self) -> Shape:
-        """How tables become rows, which engines may have in common."""
+        """Settings that decide how tables become rows; engines with equal shapes can share the rows."""
         if self.model not in CATALOGUE:
             raise InputError(f'model="{self.model}"; expected one of: {", ".join(CATALOGUE)}')
         scheme = self.scheme
@@ -215,17 +217,17 @@ class Engine:
         return Shape(scheme.metrics, form, scheme.prune, scheme.grouping, self.seed)
 
     def prepared(self, shaped: Shaped) -> Prepared:
-        """Return what an engine of this shape learns from."""
+        """Return the cases and the projection that this engine learns from."""
         components = self.scheme.components
         projection = Projection.of(shaped.rows, components)
         plain = self.scheme.tuned and components is not None
         return Prepared(shaped, projection, Cases.of(shaped.rows, projection, plain=plain))
 
     def learned(self, prepared: Prepared) -> FittedEngine:
-        """Learn from what an engine of the same shape and number of components has prepared."""
+        """Fit to cases prepared by an engine with the same shape and number of components."""
         scheme, model, cases = self.scheme, CATALOGUE[self.model], prepared.cases
         counted = counts(cases.group[cases.target], cases.y[cases.target])
-        # groups that nobody named say what is noisy where; what is abnormal is learned from all
+        # automatic groups only estimate noise; abnormal cases are learned from all groups together
         groups = with_cases(counted) if scheme.grouping == "given" else ()
         question = SearchQuestion(
             model,
@@ -249,9 +251,10 @@ class Engine:
 
 @dataclass(frozen=True)
 class MatrixDriver:
-    """A metric that drove a verdict; medians of both sides are NaN where it was not measured.
+    """A metric that drove a verdict; the medians of both sides are NaN where it was not measured.
 
-    Contributions add up to the fall of the log-odds of abnormal without the differences of all drivers.
+    The contributions of a pair's drivers add up to the fall of the log-odds of abnormal without their
+    differences.
     """
 
     metric: str
@@ -262,7 +265,7 @@ class MatrixDriver:
 
 @dataclass(frozen=True)
 class ToldPair:
-    """What is said of a pair, as in `FittedEngine.judged`, and what drove it, the strongest first."""
+    """The verdict on a pair, with fields as in `FittedEngine.judged`, and its drivers, strongest first."""
 
     pair_id: str
     group_used: str
@@ -277,7 +280,7 @@ TOLD = tuple(ToldPair.__dataclass_fields__)[:-1]
 
 @dataclass(frozen=True)
 class FittedEngine:
-    """An engine that answers; `found` is the outcome of the search."""
+    """A fitted engine; `found` is the outcome of the search."""
 
     scheme: Scheme
     model: str
@@ -290,28 +293,30 @@ class FittedEngine:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics that it looks at, which tables must have."""
+        """The metrics that the engine uses, which tables must have."""
         return self.known.metrics
 
     @property
     def threshold(self) -> float:
-        """From this probability on a pair is abnormal."""
+        """A pair is abnormal if its probability is at least this."""
         return self.found.pairs.threshold
 
     def judged(self, tables: MatrixTables) -> pd.DataFrame:
-        """Judge every pair with a baseline and a target; `tables` need `metrics`, and only valid runs.
+        """Judge every pair that has a baseline and a target.
+
+        `tables` must have the columns `metrics`, and only valid runs.
 
         Returns
         -------
         DataFrame
             ``pair_id, workload, group, group_used, probability, threshold, abnormal``, in the order of the
             pairs' first target runs. ``group_used`` is "fallback" where the group is unknown or has no
-            classifier of its own, and "all" where no group has one.
+            classifier, and "all" where no group has one.
         """
         return self._judged(tables, *self._answered(tables))
 
     def answers(self, tables: MatrixTables, cases: Cases) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Return what `judged` and `vectors` return; `cases` are what `Prepared.asked` made of `tables`."""
+        """Return the results of `judged` and `vectors`; `cases` come from `Prepared.asked`."""
         odds = self._odds(cases)
         return self._judged(tables, cases, odds), self._vectors(tables, cases, odds)
 
@@ -321,7 +326,7 @@ class FittedEngine:
         return about.loc[told["pair_id"]].reset_index().assign(**told.drop(columns="pair_id"))
 
     def _verdicts(self, cases: Cases, odds: Floats) -> list[tuple[str, str, float, float, bool]]:
-        """Return the fields of `ToldPair` of every pair, in the order of their first target rows."""
+        """Return the fields of `ToldPair` without drivers; pairs in the order of their first target rows."""
         with model_answering(self.model):
             of_pairs, _ = in_pairs(cases, np.ones(len(odds), bool), odds)
             probability = self.found.pairs.probability(of_pairs)
@@ -333,9 +338,11 @@ class FittedEngine:
         return [(*of_pair, one, self.threshold, one >= self.threshold) for of_pair, one in told]
 
     def vectors(self, tables: MatrixTables) -> pd.DataFrame:
-        """Judge every vector that the form makes, as the seed counts; of pairs in one row, every target run.
+        """Return a verdict for every vector, the unit that seed 001 counts.
 
-        Returns ``run_id, pair_id, workload, group, side, probability, threshold, abnormal``.
+        A vector is a row of the form; with the contrasted form, where a pair is one row, it is a target run,
+        and has its pair's verdict. Returns ``run_id, pair_id, workload, group, side, probability, threshold,
+        abnormal``.
         """
         return self._vectors(tables, *self._answered(tables))
 
@@ -352,7 +359,7 @@ class FittedEngine:
         return judged.assign(probability=found, threshold=threshold, abnormal=found >= threshold)
 
     def told(self, tables: MatrixTables, n: int) -> Iterator[ToldPair]:
-        """Say of every pair what `judged` says, and which `n` metrics drove it; some pairs after another."""
+        """Yield the verdict of every pair, as in `judged`, with the `n` metrics that drove it."""
         whole = self.grouping.applied(with_both_sides(tables))
         with model_answering(self.model):
             rows = FORMS[self.form](whole, self.known)
@@ -370,12 +377,12 @@ class FittedEngine:
             )
 
     def removal(self, tables: MatrixTables) -> Removal:
-        """Return the rows of pairs that have a baseline and a target, to take differences from."""
+        """Return the rows of pairs that have a baseline and a target, prepared for removing differences."""
         whole = self.grouping.applied(with_both_sides(tables))
         return Removal.of(self.form, whole, self.known, FORMS[self.form](whole, self.known))
 
     def answering(self, removal: Removal) -> Odds:
-        """Return what tells the log-odds of rows of pairs."""
+        """Return a function that computes the calibrated log-odds of versions of `removal`'s rows."""
         group, line = removal.rows.about["group"].to_numpy(object)[removal.starts], self.found.pairs
 
         def odds(x: Floats, pair: NDArray[np.intp]) -> Floats:
@@ -390,7 +397,7 @@ class FittedEngine:
     def _named(
         self, removal: Removal, here: slice, found: NamedDrivers, tables: MatrixTables
     ) -> Iterator[tuple[MatrixDriver, ...]]:
-        """Yield the drivers of some pairs, with the medians of both sides."""
+        """Yield the drivers of the pairs in `here`, with the medians of both sides."""
         require_finite(self.model, "contribution", found.contribution)
         standing, values = tables.standing, tables.numbers(self.metrics)
         of_name = {name: number for number, name in enumerate(removal.pairs[here])}
@@ -407,7 +414,7 @@ class FittedEngine:
             yield tuple(MatrixDriver(*one) for one in told)
 
     def log_odds(self, tables: MatrixTables) -> Floats:
-        """Return the log-odds of every pair that has a baseline and a target, as `judged`."""
+        """Return the calibrated log-odds of every complete pair, ordered as in `judged`."""
         cases, odds = self._answered(tables)
         of_pairs, _ = in_pairs(cases, np.ones(len(odds), bool), odds)
         return self.found.pairs.slope * of_pairs + self.found.pairs.shift
@@ -422,7 +429,7 @@ class FittedEngine:
 
     @property
     def _seen(self) -> Projection:
-        """The projection to what the classifiers see, and nothing more."""
+        """The projection, limited to the components that the classifiers use."""
         return self.projection.leading(self.judges.components)
 
     def _odds(self, cases: Cases) -> Floats:
@@ -436,13 +443,13 @@ class FittedEngine:
 
 
 def counts(group: NDArray[Any], y: NDArray[np.int64]) -> pd.DataFrame:
-    """Count target rows by group: ``abnormal, rows``."""
+    """Count abnormal and all target rows by group: ``abnormal, rows``."""
     found = pd.Series(y).groupby(group).agg(["sum", "size"])
     return found.set_axis(["abnormal", "rows"], axis="columns")
 
 
 def with_cases(counted: pd.DataFrame) -> tuple[str, ...]:
-    """Return the groups with enough abnormal and normal rows; none where one group has all."""
+    """Return the groups with enough abnormal and normal rows; empty where there is only one group."""
     normal = counted["rows"] - counted["abnormal"]
     enough = (counted["abnormal"] >= CASES) & (normal >= CASES)
     return tuple(counted.index[enough]) if len(counted) > 1 else ()

@@ -1,4 +1,4 @@
-"""Groups of test cases: none, those that people gave, or those that their normal behaviour makes.
+"""Groups of test cases: none, given by people, or clustered by their normal behaviour.
 
 Seed 001 groups by workload type (section 4.3) and leaves grouping without domain knowledge to future work.
 """
@@ -19,23 +19,23 @@ from features.matrices.projection import Projection
 Floats = NDArray[np.float64]
 
 KINDS = ("none", "given", "automatic")
-#: The one group where there is no grouping.
+#: Name of the only group where runs are not grouped.
 ALL = "all"
-#: Test cases are told apart in so many dimensions.
+#: Number of dimensions for clustering test cases.
 DIMENSIONS = 10
-#: Numbers of groups that are tried, as long as a group has so many test cases on average.
+#: Numbers of groups that are tried, and the least mean number of test cases per group.
 COUNTS, CASES = (1, 2, 3, 4, 6, 8, 12, 16, 24), 3
-#: Starts of the clustering.
+#: Number of starts of the clustering.
 STARTS = 5
-#: Parts of the test cases, the noise of each of which is foretold from the others.
+#: Number of folds of test cases; the noise of each is predicted from the others.
 PARTS = 3
-#: A difference counts as so many times its expected square at most.
+#: Limit of a squared difference, in multiples of its expected value.
 WILD = 25.0
 
 
 @dataclass(frozen=True)
 class Grouping:
-    """How runs are grouped; only automatic groups have `centres` (n_groups, n_dimensions)."""
+    """How runs are grouped; only automatic groups have `centres`, shape (n_groups, n_dimensions)."""
 
     kind: str
     known: Known | None = None
@@ -44,11 +44,11 @@ class Grouping:
 
     @classmethod
     def of(cls, kind: str, tables: MatrixTables, metrics: list[str], seed: int) -> Grouping:
-        """Learn groups from training tables; InputError if there is no such kind.
+        """Learn groups from training tables; raise InputError if `kind` is unknown.
 
-        Only automatic groups are learned: test cases are clustered (k-means) by their baselines, into as many
-        groups as best predict how much the normal pairs of other test cases differ; one group of all may be
-        the best.
+        Only automatic groups are learned: test cases are clustered (k-means) by their baselines. The number
+        of clusters, which may be one, is the one that best predicts how much the normal pairs of other test
+        cases differ.
         """
         if kind not in KINDS:
             raise InputError(f'grouping="{kind}"; expected one of: {", ".join(KINDS)}')
@@ -64,7 +64,7 @@ class Grouping:
         return cls(kind, scales, projection, _centres(projection.projected(rows), differences, seed))
 
     def applied(self, tables: MatrixTables) -> MatrixTables:
-        """Return the tables with these groups in the column ``group``."""
+        """Return a copy of `tables` with these groups in the column ``group``."""
         if self.kind == "given":
             return tables
         if self.known is None or self.projection is None or self.centres is None:
@@ -81,7 +81,7 @@ def _regrouped(tables: MatrixTables, group: object) -> MatrixTables:
 
 
 def _normal(tables: MatrixTables, scales: Known) -> tuple[Floats, pd.Index]:
-    """Return what the baseline of each pair is like (its target, if it has none), and the pairs."""
+    """Return the scaled median of each pair's baseline (its target, if it has none), and the pairs."""
     runs = tables.runs
     values = runs[list(scales.metrics)].to_numpy(np.float64)
     scaled = scales.scaled(np.where(np.isfinite(values), values, scales.middles))
@@ -93,14 +93,14 @@ def _normal(tables: MatrixTables, scales: Known) -> tuple[Floats, pd.Index]:
 
 @dataclass(frozen=True)
 class Differences:
-    """Squared scaled differences of normal pairs' middles (n_pairs, n_metrics), and their test cases."""
+    """Squared scaled differences of the medians of normal pairs (n_pairs, n_metrics); `case`: test cases."""
 
     squared: Floats
     case: NDArray[np.intp]
 
     @classmethod
     def of(cls, tables: MatrixTables, scales: Known, cases: pd.Index) -> Differences:
-        """Take the normal pairs of `tables`, whose test cases are `cases`."""
+        """Compute the differences of the normal pairs of `tables`; `cases` lists the test cases."""
         runs = tables.runs
         targets = runs["pair_id"].where(runs["side"] == SIDES[1])
         abnormal = pd.Series(flags(runs)).groupby(targets.to_numpy()).max()
@@ -113,7 +113,7 @@ class Differences:
     def surprise(self, group: NDArray[np.intp]) -> float:
         """Return how badly groups predict held-out test cases: mean negative log-likelihood.
 
-        `group`, shape (n_cases,), counts from 0.
+        `group`, shape (n_cases,), holds group numbers from 0. Returns 0 without normal pairs.
         """
         if not len(self.case):
             return 0.0
@@ -129,7 +129,7 @@ class Differences:
 
 
 def _centres(cases: Floats, differences: Differences, seed: int) -> Floats:
-    """Return the centres of as many clusters as surprise least, shape (n_groups, n_dimensions)."""
+    """Return the centres of the clustering with the lowest `surprise`, shape (n_groups, n_dimensions)."""
     from sklearn.cluster import KMeans
 
     distinct = len(np.unique(cases, axis=0))

@@ -1,4 +1,4 @@
-"""Classifiers of groups, and one of all for what has none of its own (seed 001, section 4.3)."""
+"""One classifier per workload group, and a fallback trained on all groups (seed 001, section 4.3)."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ Whole = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Alarms:
-    """What is to be promised: at most that `share` of normal pairs raises an alarm, with `confidence`."""
+    """The requested guarantee: at most this `share` of normal pairs raises an alarm, with `confidence`."""
 
     share: float
     confidence: float
 
     def kept(self, held: pd.DataFrame, seed: int) -> Promised:
-        """Return the share, and the threshold on the probability of abnormal that keeps it.
+        """Return the guarantee with the threshold on the probability of abnormal that keeps it.
 
         `held` has ``workload, told`` (probability of abnormal) and ``y`` (1: abnormal) of out-of-fold pairs.
         """
@@ -41,22 +41,23 @@ class Alarms:
 
 
 SAMPLERS = ("none", "under", "over")
-#: Who judges where a group has no classifier of its own.
+#: Name of the classifier that decides where a group has none.
 FALLBACK = "fallback"
-#: Where groups have their own, it learns from about so many rows at most; trees cost more than their rows.
+#: Approximate largest number of rows the fallback learns from where groups have their own classifiers; the
+#: time for trees grows faster than their rows.
 MOST = 50_000
 
 
 @dataclass(frozen=True)
 class Cases:
-    """Rows as the classifiers get them.
+    """Rows as input to the classifiers.
 
     Attributes
     ----------
     x : ndarray of shape (n_rows, blocks * width + n_beside)
-        Every block projected to `width` components, the leading ones first.
+        Every block projected to `width` components, the leading ones first; then the columns not projected.
     plain : ndarray of shape (n_rows, blocks * n_metrics + n_beside) or None
-        The same without projection.
+        The rows standardised, without projection.
     y : ndarray of shape (n_rows,)
         1 is abnormal, 0 normal.
     target : ndarray of bool, shape (n_rows,)
@@ -76,7 +77,7 @@ class Cases:
 
     @classmethod
     def of(cls, rows: Rows, projection: Projection, *, plain: bool) -> Cases:
-        """Project `rows`; where nobody has labelled a row, its label means nothing."""
+        """Project `rows`; a missing label becomes 0."""
         x, about = projection.projected(rows), rows.about
         return cls(
             x,
@@ -93,11 +94,11 @@ class Cases:
 
     @property
     def beside(self) -> int:
-        """The number of columns beside the components."""
+        """The number of columns after the components."""
         return self.x.shape[1] - self.blocks * self.width
 
     def leading(self, components: int | None) -> Floats:
-        """Return so many leading components of every block, or what is not projected; and what is beside."""
+        """Return the first `components` of every block and the columns after them; None: no projection."""
         if components is None and self.plain is not None:
             return self.plain
         if components is None or components >= self.width:
@@ -109,9 +110,9 @@ class Cases:
 
 @dataclass(frozen=True)
 class Judges:
-    """Fitted classifiers, by group and of all rows (None where nobody needs that).
+    """Fitted classifiers: `own` by group, and the `fallback` for all rows (None where it is not needed).
 
-    `share` is the weight of a group's own classifier against the fallback, in log-odds; 1: alone.
+    `share` is the weight of a group's own classifier against the fallback, in log-odds; 1: it decides alone.
     """
 
     own: dict[str, Any]
@@ -128,10 +129,10 @@ class Judges:
         Parameters
         ----------
         params : mapping
-            The classifier's own, and ``components, sampler, rate, cost_ratio, share``.
+            The classifier's hyperparameters, and ``components, sampler, rate, cost_ratio, share``.
         groups : collection of str
-            Groups with a classifier of their own, if both labels are chosen in them. Where all other cases
-            belong to such groups, which judge alone, there is no fallback.
+            Groups that get their own classifier, if their chosen cases have both labels. There is no fallback
+            if all cases that are not chosen belong to such groups and ``share`` is 1.
         """
         x, share = cases.leading(params["components"]), float(params["share"])
         own = {}
@@ -148,11 +149,11 @@ class Judges:
         return cls(own, fallback, share, params["components"])
 
     def log_odds(self, cases: Cases, chosen: Chosen) -> Floats:
-        """Return the log-odds of abnormal of the `chosen` cases."""
+        """Return the log-odds of abnormal for the `chosen` cases."""
         return self.odds(cases.leading(self.components)[chosen], cases.group[chosen])
 
     def odds(self, x: Floats, group: NDArray[Any]) -> Floats:
-        """Return the log-odds of abnormal of what the classifiers see of rows, and the group of each."""
+        """Return the log-odds of abnormal; `x` is the classifiers' input, `group` the group of each row."""
         odds = np.zeros(len(x))
         place, names = pd.factorize(group)
         alone = np.array([self.share == 1 and name in self.own for name in names], bool)
@@ -168,7 +169,7 @@ class Judges:
 
 
 def fitted(model: Model, params: Params, x: Floats, y: NDArray[np.int64], seed: int) -> Any:
-    """Return one classifier, fitted to rows of `x` with the labels `y`; `params` as in `Judges.fit`."""
+    """Return one classifier fitted to `x` and `y` after resampling; `params` as in `Judges.fit`."""
     from sklearn.exceptions import ConvergenceWarning
 
     rows = resampled(y, params["sampler"], params.get("rate", 1.0), seed)
@@ -176,17 +177,17 @@ def fitted(model: Model, params: Params, x: Floats, y: NDArray[np.int64], seed: 
     weights = None if cost == 1 or not model.weighted else {0: 1.0, 1: cost}
     own = {**params, "k": min(params["k"], len(rows))} if "k" in params else params
     with warnings.catch_warnings():
-        # weights that are not quite there judge as well
+        # weights that have not fully converged predict as well
         warnings.simplefilter("ignore", ConvergenceWarning)
         return model.build(own, seed, weights).fit(x[rows], y[rows])
 
 
 def resampled(y: NDArray[np.int64], sampler: str, rate: float, seed: int) -> Whole:
-    """Return the rows to learn from, ascending (seed 001, section 4.4).
+    """Return the indices of the rows to learn from, ascending (seed 001, section 4.4).
 
-    "under" leaves out rows of the more frequent class of `y`, "over" repeats rows of the rarer one, until
-    there are `rate` (at most 1) of the rarer per one of the more frequent; where there already are, nothing
-    changes.
+    "under" drops rows of the more frequent class of `y`, "over" repeats rows of the rarer one, until there
+    are `rate` (at most 1) rows of the rarer class per row of the more frequent one. Nothing changes where the
+    ratio is already as high.
     """
     places = np.arange(len(y))
     if sampler == "none":

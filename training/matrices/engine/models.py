@@ -1,4 +1,4 @@
-"""The classifiers of matrices: those of seed 001, and others, with where their search looks."""
+"""The catalogue of classifiers for matrices: those of seed 001 and others, with their search spaces."""
 
 from __future__ import annotations
 
@@ -24,28 +24,31 @@ from training.estimators.catalogue import (
 
 Floats = NDArray[np.float64]
 
-#: So many distances at a time are held in memory.
+#: Number of distances held in memory at a time.
 AT_ONCE = 4_000_000
-#: Manhattan's distance; the other is Euclid's.
+#: `p` of the Manhattan distance; otherwise the distance is Euclidean.
 MANHATTAN = 1
 
 
 class Nearest:
-    """`k` neighbours weighted by inverse distance (`p`: 1 Manhattan, 2 Euclidean).
+    """The `k` nearest neighbours, weighted by inverse distance (`p`: 1 Manhattan, 2 Euclidean).
 
-    scikit-learn's own takes longer to check a few rows than to find their neighbours.
+    scikit-learn's classifier spends more time on checking a few rows than on finding their neighbours.
     """
 
     def __init__(self, k: int, p: int) -> None:
         self.k, self.p = k, p
 
     def fit(self, x: Floats, y: NDArray[np.int64]) -> Self:
-        """Keep rows, at least `k`, and their labels, 0 or 1."""
+        """Store at least `k` rows and their labels, 0 or 1."""
         self.x_, self.y_, self.squares_ = x, y.astype(np.float64), np.einsum("ij,ij->i", x, x)
         return self
 
     def shares(self, x: Floats) -> Floats:
-        """Return what share of the neighbours of each row of `x` is of class 1; of equal rows, only these."""
+        """Return the share of class 1 among each row's neighbours.
+
+        Where some equal the row, only among these.
+        """
         step = max(1, AT_ONCE // len(self.x_))
         parts = [self._share(x[first : first + step]) for first in range(0, len(x), step)]
         return np.concatenate([*parts, np.zeros(0)])
@@ -68,11 +71,11 @@ class Nearest:
         return np.sqrt(np.maximum(own[:, None] + self.squares_ - 2 * (x @ self.x_.T), 0))
 
 
-#: What these answer about is a pair: baseline and target side by side, whatever the scheme's form.
+#: Models whose rows are pairs: baseline and target side by side, whatever the scheme's form.
 PAIRED = frozenset({"similarity-logistic"})
-#: Levels of a decision tree at most.
+#: Largest depth of a decision tree.
 DEEPEST = 16
-#: Probabilities nearer to 0 or 1 are not told apart.
+#: Probabilities are clipped to this distance from 0 and 1.
 EXTREME = 1e-6
 
 
@@ -87,7 +90,8 @@ def _similarity(params: Params, seed: int, balance: ClassWeights | None) -> Any:
     from training.estimators.similarity_logistic import SimilarityLogistic
 
     del seed
-    # the same likelihood from the same start as by EM, whose steps near the top are many and dear
+    # direct maximisation reaches the likelihood that EM reaches from the same start; EM takes many slow steps
+    # near the maximum
     return SimilarityLogistic(
         "direct",
         ridge=params["ridge"],
@@ -104,7 +108,8 @@ def _nearest(params: Params, seed: int, balance: ClassWeights | None) -> Any:
     return Nearest(params["k"], params["p"])
 
 
-#: Of similarity logistic: beyond so many steps of EM verdicts hardly change.
+#: Settings of similarity logistic, for the final fit and for trials; with more iterations verdicts hardly
+#: change.
 _WHOLE_CLIMB = {"tolerance": 1e-6, "starts": 5, "iterations": 200}
 _SHORT_CLIMB = {"tolerance": 1e-3, "starts": 1, "iterations": 20}
 _FOREST = {"trees": 100, "leaf": 1, "features": "sqrt"}
@@ -113,20 +118,20 @@ _FEWER_TREES = {"trees": 10}
 
 
 def _like(of: str, name: str, title: str, start: dict[str, Any], in_search: dict[str, Any]) -> Model:
-    """Return the classifier that comparisons know as `of`."""
+    """Return the comparisons' model `of` under another name, with other start and search settings."""
     return replace(OF_COMPARISONS[of], name=name, title=title, start=start, in_search=in_search)
 
 
-#: By name. Of a model's ``start`` only its own parameters count; cost and resampling are the engine's.
+#: By name. Only a model's own parameters in ``start`` are used; the engine sets cost and resampling.
 CATALOGUE: dict[str, Model] = {
     model.name: model
     for model in (
-        # a tree that peels off a few rows a level costs the square of its rows
+        # a tree that splits off few rows per level takes time quadratic in its rows
         Model(
             "decision-tree", "Decision tree", {"leaf": 2, "criterion": "gini"},
             partial(decision_tree, max_depth=DEEPEST), OF_COMPARISONS["decision-tree"].space,
         ),
-        # many small fits of few columns: Newton's method needs a handful of steps
+        # for many small fits of few columns; Newton's method needs only a few steps
         Model(
             "logistic", "Logistic", {"c": 1.0},
             partial(logistic, solver="newton-cholesky"), OF_COMPARISONS["logistic"].space,
@@ -149,13 +154,13 @@ CATALOGUE: dict[str, Model] = {
 
 
 def log_odds(fitted: Any, x: Floats) -> Floats:
-    """Return the log-odds of abnormal of every row of `x`, shape (n_rows,); an SVM's are its margin."""
+    """Return the log-odds of abnormal of every row of `x`, shape (n_rows,); for an SVM, its margin."""
     if hasattr(fitted, "decision_function"):
         return np.asarray(fitted.decision_function(x), np.float64)
     if isinstance(fitted, Nearest):
         return _logits(fitted.shares(x))
     if hasattr(fitted, "log_tables_"):
-        # the probabilities of naive Bayes are 0 and 1 far too soon
+        # the probabilities of naive Bayes are too close to 0 and 1
         of_classes = fitted.predict_log_proba(x)
         return np.asarray(of_classes[:, 1] - of_classes[:, 0])
     return _logits(fitted.predict_proba(x)[:, 1].astype(np.float64))

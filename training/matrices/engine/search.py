@@ -1,4 +1,4 @@
-"""The engine's search inside its training cases (seed 001, sections 4.2 and 4.4)."""
+"""Search for the engine's parameters and threshold in its training cases (seed 001, sections 4.2 and 4.4)."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
-#: Training cases are parted 2:1, whole test cases.
+#: Training cases are split 2:1 by whole test cases.
 PARTS = 3
-#: Up to so many rows every third is held out in turn in each trial; of more, one third tells enough.
+#: Up to this number of rows, every trial holds out each third in turn; with more rows, only one third.
 TURNS = 2_000
-#: Up to so many rows probability and threshold come from all three thirds.
+#: Up to this number of rows, calibration and threshold come from all three thirds; with more, from one.
 CALIBRATED = 10_000
-#: A trial learns from about so many rows at most, which is enough to compare parameters.
+#: Approximate largest number of rows that a trial learns from; enough to compare parameters.
 LEARNED = 20_000
-#: Up to so many rows it is searched what a group's own classifier counts; of more, it judges alone.
+#: Up to this number of rows, the weight of a group's own classifier is searched; with more, it decides alone.
 SHARED = 2_000
 SHARES = (0.0, 0.5, 1.0)
-#: Numbers of components that are tried: the most allowed, and each time this share of it.
+#: The numbers of components that are tried fall by this factor from the largest allowed to `FEWEST`.
 HALF, FEWEST = 0.5, 4
 RATES = (0.05, 1.0)
 COSTS = (1.0, 64.0)
@@ -42,9 +42,9 @@ EVEN = 0.5
 
 @dataclass(frozen=True)
 class Calibration:
-    """From the classifiers' log-odds to a probability, and from which probability on it is abnormal.
+    """Platt calibration of the classifiers' log-odds, and the threshold on the resulting probability.
 
-    Platt's: the log-odds of the probability are a straight line.
+    The calibrated log-odds are ``slope * odds + shift``.
     """
 
     slope: float = 1.0
@@ -53,7 +53,7 @@ class Calibration:
 
     @classmethod
     def of(cls, y: Labels, odds: Floats) -> Calibration:
-        """Learn from cases that the classifiers had not seen; `y` and `odds` of shape (n_cases,)."""
+        """Learn from out-of-fold log-odds, shape (n_cases,); the identity where there is nothing to learn."""
         from sklearn.linear_model import LogisticRegression
 
         spread = float(odds.std())
@@ -61,19 +61,19 @@ class Calibration:
             return cls()
         line = LogisticRegression().fit(odds[:, None] / spread, y)
         slope = float(line.coef_[0, 0]) / spread
-        # classifiers that are worse than guessing stay so
+        # a classifier that is worse than guessing is not inverted
         line_of = cls(slope, float(line.intercept_[0])) if slope > 0 else cls()
         cut = best_cut(y, line_of.probability(odds))
         return cls(line_of.slope, line_of.shift, cut.threshold)
 
     def probability(self, odds: Floats) -> Floats:
-        """Return the probability of abnormal."""
+        """Return the calibrated probability of abnormal."""
         from scipy.special import expit
 
         return np.asarray(expit(self.slope * odds + self.shift))
 
     def kept(self, promised: Promised) -> Calibration:
-        """Return it with a threshold that is no lower than what was `promised`."""
+        """Return a copy whose threshold is at least the one that keeps the guarantee."""
         return replace(self, threshold=max(self.threshold, promised.cut or 0.0))
 
 
@@ -84,15 +84,15 @@ class Chosen:
     Attributes
     ----------
     params : dict
-        The classifier's own, and ``components, sampler, rate, cost_ratio, share``.
+        The classifier's hyperparameters, and ``components, sampler, rate, cost_ratio, share``.
     rows, pairs : Calibration
-        Of single rows, and of pairs.
+        For single rows, and for pairs.
     score : float
         The best trial's value; NaN where nothing was searched.
     ranking : float
-        Average precision over all held-out pairs; NaN where the threshold is one half.
+        Average precision over all held-out pairs; NaN where the threshold is 0.5.
     alarms : Promised or None
-        The guarantee on the share of normal pairs of other test cases with an alarm.
+        The guarantee on the share of normal pairs of new test cases that raise an alarm.
     """
 
     params: dict[str, Any]
@@ -105,11 +105,12 @@ class Chosen:
 
 @dataclass(frozen=True)
 class SearchQuestion:
-    """What to search.
+    """The input of a search.
 
-    `cases` have both labels; `groups` get their own classifiers; `most` is the largest number of components,
-    None: no projection; `balance` and `tuned` as in `Scheme`; `fixed` parameters are not searched; `causes`
-    are those known of abnormal pairs, by pair; `alarms` is the guarantee on false alarms.
+    `cases` must have both labels; `groups` get their own classifiers; `most` is the largest number of
+    components, None: no projection; `balance` and `tuned` as in `Scheme`; `fixed` parameters are not
+    searched; `causes` are the known causes of abnormal pairs, by pair; `alarms` is the guarantee on the false
+    positive rate.
     """
 
     model: Model
@@ -125,13 +126,13 @@ class SearchQuestion:
 
     @property
     def start(self) -> dict[str, Any]:
-        """The parameters where nothing is searched."""
+        """The parameters used where nothing is searched."""
         plain = {"components": self.most, "sampler": "none", "cost_ratio": 1.0, "share": 1.0}
         return {**plain, **self.model.start, **self.fixed}
 
     @property
     def ladder(self) -> list[int | None]:
-        """Numbers of components, falling; 0 last if there are other columns; None (no projection) first."""
+        """Numbers of components to try, falling; None (no projection) comes first, 0 (other columns) last."""
         steps: list[int | None] = []
         count = min(self.most or 0, self.cases.width)
         while count >= FEWEST or (count and not steps):
@@ -142,7 +143,7 @@ class SearchQuestion:
 
     @property
     def free(self) -> frozenset[str]:
-        """What is left to search."""
+        """The names of the parameters to search; "own" means the classifier's hyperparameters."""
         names = {"components"} if len(self.ladder) > 1 else set()
         if self.balance:
             names |= {"sampler"} | ({"cost_ratio"} if self.model.weighted else set())
@@ -151,7 +152,7 @@ class SearchQuestion:
         return frozenset(names - set(self.fixed))
 
     def suggested(self, trial: Trial) -> dict[str, Any]:
-        """Return the parameters that `trial` is to try."""
+        """Return the parameters that `trial` suggests."""
         params, free = self.start, self.free
         if "components" in free:
             params["components"] = trial.suggest_categorical("components", self.ladder)
@@ -167,7 +168,7 @@ class SearchQuestion:
         return {**params, **self.fixed}
 
     def first(self) -> dict[str, Any]:
-        """Return what the search tries first: everything as it is, errors cost as much as they are rare."""
+        """Return the first parameters to try: start values and a cost ratio that balances the classes."""
         even = float(np.clip((self.cases.y == 0).sum() / self.cases.y.sum(), *COSTS))
         params = {**self.start, "components": self.ladder[0] if self.ladder else None, "rate": EVEN}
         own = self.model.start if self.tuned else {}
@@ -180,14 +181,15 @@ class SearchQuestion:
 
 
 def search(question: SearchQuestion, trials: int) -> Chosen:
-    """Find parameters, calibration and threshold.
+    """Search for parameters, calibration and threshold.
 
-    A trial is worth the mean of two measures of the held-out rows: balanced accuracy at the best threshold
-    (at one half, where none is searched), and average precision, which steadies the first. The threshold
-    comes from the same held-out cases, judged with what was chosen; where the classifier is tuned and causes
-    are known, from these and from cases that were held out with their causes, too: what is known is told with
-    more confidence than what is not. Where a share of false alarms is promised, the threshold keeps it. Where
-    abnormal rows come from too few test cases to be parted, nothing is searched.
+    A trial's score is the mean of two measures of the held-out rows: balanced accuracy at the best threshold
+    (at 0.5 where no threshold is searched), and average precision, which reduces the variance. The threshold
+    comes from the same held-out cases, judged with the chosen parameters. Where the classifier is tuned and
+    causes are known, it also comes from cases that were held out together with their causes, because
+    predictions are more confident for known causes than for new ones. Where a false positive rate is
+    guaranteed, the threshold keeps it. Where abnormal rows come from too few test cases to be split, nothing
+    is searched.
     """
     cases, start = question.cases, question.start
     parts = thirds(cases, question.seed)
@@ -216,7 +218,7 @@ def search(question: SearchQuestion, trials: int) -> Chosen:
 
 
 def in_pairs(cases: Cases, chosen: NDArray[np.bool_], odds: Floats) -> tuple[Floats, Labels]:
-    """Return the mean log-odds of the target rows of each pair, and whether one is abnormal (1).
+    """Return the mean log-odds of each pair's target rows, and whether one of these is abnormal (1).
 
     `chosen` has shape (n_rows,), `odds` (n_chosen,); pairs are in the order of their first target rows.
     """
@@ -228,7 +230,7 @@ def in_pairs(cases: Cases, chosen: NDArray[np.bool_], odds: Floats) -> tuple[Flo
 
 
 def _told_of_pairs(cases: Cases, chosen: NDArray[np.bool_], odds: Floats) -> pd.DataFrame:
-    """Return ``pair, workload, odds, y`` of the pairs of what was held out; `odds` of shape (n_chosen,)."""
+    """Return ``pair, workload, odds, y`` of the chosen pairs; `odds` has the shape (n_chosen,)."""
     of_pairs, labels = in_pairs(cases, chosen, odds)
     target = chosen & cases.target
     pairs = pd.DataFrame({"pair": cases.pair[target], "workload": cases.workload[target]})
@@ -238,7 +240,7 @@ def _told_of_pairs(cases: Cases, chosen: NDArray[np.bool_], odds: Floats) -> pd.
 def _without_causes(
     question: SearchQuestion, params: Mapping[str, Any], parts: NDArray[np.intp]
 ) -> Iterator[pd.DataFrame]:
-    """Yield what is told of pairs held out with their causes; of many rows, one part tells enough."""
+    """Yield the log-odds of pairs held out with their causes; with many rows, of the first part only."""
     cases = question.cases
     if not question.causes or not question.tuned:
         return
@@ -255,9 +257,9 @@ def _judges(question: SearchQuestion, params: Mapping[str, Any], chosen: NDArray
 
 
 def thirds(cases: Cases, seed: int) -> NDArray[np.intp] | None:
-    """Part the cases into 0, 1 and 2: whole test cases, groups and abnormal rows in equal shares.
+    """Split the cases into parts 0, 1 and 2: whole test cases, groups and abnormal rows in equal shares.
 
-    None where a third, or the rest without it, has one label only.
+    Returns None where a part would have only one label.
     """
     workload, place = np.unique(cases.workload.astype(str), return_inverse=True)
     group = np.unique(cases.group.astype(str), return_inverse=True)[1]
@@ -283,7 +285,7 @@ def thirds(cases: Cases, seed: int) -> NDArray[np.intp] | None:
 
 @dataclass(frozen=True)
 class Trialled:
-    """What was tried: parameters, what they are worth, which rows were held out, and their log-odds."""
+    """A trial: its parameters, its score, which rows were held out, and their log-odds."""
 
     params: dict[str, Any]
     score: float
@@ -332,7 +334,7 @@ def _labelled(pairs: pd.DataFrame) -> tuple[Labels, Floats]:
 
 
 def average_precision(y: Labels, odds: Floats) -> float:
-    """Return how well `odds` rank cases; `y` and `odds` of shape (n_cases,)."""
+    """Return the average precision of the ranking by `odds`; `y` and `odds` have the shape (n_cases,)."""
     from sklearn.metrics import average_precision_score
 
     return float(average_precision_score(y, odds))

@@ -1,4 +1,4 @@
-"""How tables become the cases that classifiers learn from, which engines may have in common."""
+"""Conversion of tables to classifier cases; engines with equal settings can share the result."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from training.matrices.engine.judges import Cases
 Flags = NDArray[np.bool_]
 Whole = NDArray[np.intp]
 
-#: The cause of what is normal, or of what nobody knows.
+#: The cause of normal cases, and of those whose cause is unknown.
 NONE = ""
 
 
 @dataclass(frozen=True)
 class CaseSplit:
-    """What is learned from, and what is asked: flags of shape (n_cases,)."""
+    """Flags of training cases (`learned`) and test cases (`asked`), shape (n_cases,) each."""
 
     learned: Flags
     asked: Flags
@@ -34,19 +34,19 @@ class CaseSplit:
 
 @dataclass(frozen=True)
 class Caused:
-    """Cases and the causes of the abnormal ones, shape (n_cases,); the cause is empty where unknown."""
+    """Test case, cause and label of each case, shape (n_cases,) each; an unknown cause is empty."""
 
     workload: NDArray[Any]
     cause: NDArray[Any]
     abnormal: Flags
 
     def parted(self, part: Whole, seed: int) -> list[CaseSplit]:
-        """Part the cases: each cause is in one part, with its test cases where they have no other.
+        """Split so that training and test cases share neither a cause nor a test case.
 
-        A part is tested on the normal cases of its test cases, and the abnormal ones of both its test cases
-        and its causes; training has neither its test cases nor its causes. `part`, shape (n_cases,), is used
-        for test cases with several causes or none. Only parts with both labels in training and test; none
-        where there are not two.
+        Each cause is dealt to one part. A test case goes to the part of its causes where they share one, else
+        to the part that `part`, shape (n_cases,), has for it. A part is tested on the normal cases of its
+        test cases, and on those of their abnormal cases whose cause is in the part, too. Parts without both
+        labels in training and test are left out; the list is empty where fewer than two parts remain.
         """
         number = int(part.max(initial=0)) + 1
         of_cause = self._dealt(number, seed)
@@ -72,7 +72,7 @@ class Caused:
         return found
 
     def _following(self, caused: Whole, part: Whole) -> Whole:
-        """Return the part of each case's test case: its causes' where they are all in one, or the given."""
+        """Return the part of each case's test case: that of its causes where they share one, else `part`."""
         workload = np.unique(self.workload.astype(str), return_inverse=True)[1]
         known, many = caused >= 0, int(workload.max(initial=-1)) + 1
         first, last = np.full(many, np.iinfo(np.intp).max), np.full(many, -1)
@@ -82,7 +82,7 @@ class Caused:
 
 
 def causes(tables: MatrixTables) -> dict[str, str]:
-    """Return what caused the abnormal runs of each pair, by ``pair_id``, where it is known."""
+    """Return the cause of each pair's abnormal runs by ``pair_id``, where it is known."""
     known = tables.causes[tables.causes["cause"].fillna(NONE) != NONE]
     if known.empty:
         return {}
@@ -91,15 +91,15 @@ def causes(tables: MatrixTables) -> dict[str, str]:
     return dict(zip(found["pair_id"].astype(str), found["cause"].astype(str), strict=True))
 
 
-#: Parts of the test cases, the noise of each of which is learned from the others.
+#: Number of parts of the test cases; the noise of each is learned from the others.
 PARTS = 5
-#: Forms of single runs learn from so many rows at most, of all matrices alike.
+#: Largest number of rows for forms of single runs, spaced evenly over all matrices.
 ROWS = 6_000
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What of an engine decides how tables become rows; see `Scheme`."""
+    """The settings of an engine that decide how tables become rows; see `Scheme`."""
 
     metrics: str
     form: str
@@ -108,7 +108,7 @@ class Shape:
     seed: int
 
     def of(self, tables: MatrixTables) -> Shaped:
-        """Make rows of training tables; InputError if the remaining runs are all normal or all abnormal."""
+        """Make training rows; raise InputError if the remaining runs are all normal or all abnormal."""
         tables = pruned(tables) if self.prune else spread_labels(tables)
         metrics = (tables.summary if self.metrics == "summary" else tables.raw) or tables.raw
         grouping = Grouping.of(self.grouping, tables, metrics, self.seed)
@@ -127,7 +127,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Shaped:
-    """Training rows, how they came about, and what is known of causes, by pair."""
+    """Training rows, the scales and groups that they were made with, and the known causes by pair."""
 
     form: str
     known: Known
@@ -138,19 +138,19 @@ class Shaped:
 
 @dataclass(frozen=True)
 class Prepared:
-    """Training cases, and how they came about."""
+    """Training cases, with the rows and the projection that they were made from."""
 
     shaped: Shaped
     projection: Projection
     cases: Cases
 
     def asked(self, rows: Rows) -> Cases:
-        """Make cases of the rows of what is asked."""
+        """Convert test rows to cases with the training projection."""
         return Cases.of(rows, self.projection, plain=self.cases.plain is not None)
 
 
 def asked(form: str, known: Known, grouping: Grouping, tables: MatrixTables) -> Rows:
-    """Make rows of the pairs that have a baseline and a target, scaled and grouped as training has shown."""
+    """Make test rows of the pairs that have a baseline and a target, with scales and groups from training."""
     return FORMS[form](grouping.applied(with_both_sides(tables)), known)
 
 
@@ -166,12 +166,12 @@ def with_both_sides(tables: MatrixTables) -> MatrixTables:
 
 
 def pruned(tables: MatrixTables) -> MatrixTables:
-    """Return the runs that nobody has flagged invalid."""
+    """Return the runs that are not flagged invalid."""
     return tables.of_runs(tables.runs["valid"].fillna(True).to_numpy(bool))
 
 
 def spread_labels(tables: MatrixTables) -> MatrixTables:
-    """Give runs without a label that of the other runs of their matrix."""
+    """Return tables where a run without a label has that of the other runs of its matrix."""
     runs = tables.runs
     of_matrix = runs.groupby(["pair_id", "side"])["abnormal"].transform("max")
     return MatrixTables(
@@ -180,11 +180,7 @@ def spread_labels(tables: MatrixTables) -> MatrixTables:
 
 
 def _training_rows(form: str, tables: MatrixTables, learned: Known, seed: int) -> Rows:
-    """Return the rows to learn from.
-
-    Differences of a pair are in units of noise that was learned without its test case, as those of new test
-    cases will be: in units to which it has contributed itself, a normal pair looks more normal than it is.
-    """
+    """Return training rows; a pair is scaled by noise learned without its test case, as new ones will be."""
     workload = tables.runs["workload"].to_numpy(object)
     if form != "contrasted" or len(set(workload)) < PARTS:
         return FORMS[form](tables, learned)
@@ -207,7 +203,7 @@ def _thinned(rows: Rows) -> Rows:
 
 
 def parted(cases: pd.DataFrame, seed: int) -> pd.Series:
-    """Deal test cases (``workload, group``) to `PARTS` parts, those of a group evenly; by ``workload``."""
+    """Deal test cases (``workload, group``) to `PARTS` parts, each group evenly; indexed by ``workload``."""
     of_group = cases.sample(frac=1, random_state=seed)
     order = of_group.sort_values("group", kind="stable")["workload"]
     return pd.Series(np.arange(len(order)) % PARTS, order)

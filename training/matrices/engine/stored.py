@@ -1,4 +1,4 @@
-"""A trained engine as it lies on disk: what answers, and a card that says what it is."""
+"""Storage of a trained engine: the model, and a card that describes it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class KnownMetric:
-    """A metric that an engine takes; where nobody said what may be negative, the training data did."""
+    """A metric that an engine takes; `signed` is inferred from training data if not declared."""
 
     metric: str
     unit: str | None
@@ -39,7 +39,7 @@ class KnownMetric:
 
 @dataclass(frozen=True)
 class KeptAlarms:
-    """The guarantee on false alarms on normal pairs of test cases that training has not seen.
+    """The guarantee on the false positive rate for normal pairs of unseen test cases.
 
     `kept`: whether there were enough test cases; `measured`: the mean share on held-out test cases.
     """
@@ -51,7 +51,7 @@ class KeptAlarms:
 
     @classmethod
     def of(cls, promised: Promised | None, asked: Alarms | None) -> KeptAlarms | None:
-        """Return what a search promised that was asked for it."""
+        """Return the guarantee that a search found, or None where none was requested."""
         if promised is None or asked is None:
             return None
         return cls(promised.share, asked.confidence, promised.cut is not None, promised.measured)
@@ -68,15 +68,15 @@ class EngineCard(StoredCard):
     metrics : tuple of KnownMetric
         All metrics that it takes, raw and summary.
     groups, own : tuple of str
-        Groups in the training data, and those with a model of their own.
+        Groups in the training data, and those with a classifier.
     threshold : float
         ``fail`` from this probability on.
     missing : float
-        The share of the raw metrics that a run, or all runs, may lack.
+        Largest share of the raw metrics that may be missing from a run, or from all runs.
     data_digest : str
         SHA-256 of the training tables.
     promise : KeptAlarms or None
-        None where no guarantee was asked for.
+        None where no guarantee was requested.
     """
 
     entry: str
@@ -94,19 +94,19 @@ class EngineCard(StoredCard):
 
     @cached_property
     def known_metrics(self) -> pd.DataFrame:
-        """Return the metrics as `data.matrices.tables.MatrixTables` has them."""
+        """Return the metrics as a table with the columns of `data.matrices.tables.MatrixTables.metrics`."""
         return typed(pd.DataFrame(list(self.metrics)), METRIC_DTYPES)
 
 
 def described(metrics: pd.DataFrame) -> tuple[KnownMetric, ...]:
-    """Return the table of metrics as `EngineCard` keeps it."""
+    """Convert a table of metrics to the form that `EngineCard` stores."""
     rows = metrics.astype(object).where(metrics.notna(), None)
     return tuple(KnownMetric(**row) for row in rows[list(METRIC_DTYPES)].to_dict("records"))
 
 
 @dataclass(frozen=True)
 class TrainedEngine:
-    """A fitted engine, the validity tree (None where nobody flagged invalid runs), and the card."""
+    """A fitted engine, the validity tree (None where no run was flagged invalid), and the card."""
 
     engine: FittedEngine
     validity: ValidityTree | None
@@ -118,7 +118,7 @@ class TrainedEngine:
 
     @classmethod
     def read(cls, directory: Path) -> TrainedEngine:
-        """Read what `write` wrote; errors as of `training.registry.stored.StoredModel.read`."""
+        """Read the files of `write`; errors as of `training.registry.stored.StoredModel.read`."""
         parts = loaded(directory)
         if not isinstance(parts, dict) or not isinstance(parts.get("engine"), FittedEngine):
             told = "holds no regression-matrix model that training wrote"
@@ -136,7 +136,7 @@ class TrainedEngine:
 
 @dataclass(frozen=True)
 class EngineRecipe:
-    """How an engine is trained: `validity` says whether to learn a validity tree, `digest` is of the data."""
+    """Training settings of an engine; `validity`: whether to learn a validity tree, `digest`: of the data."""
 
     cell: Cell
     trials: int
@@ -147,7 +147,7 @@ class EngineRecipe:
     alarms: Alarms | None = None
 
     def train(self, tables: MatrixTables) -> TrainedEngine:
-        """Learn from `tables`, whose flags are the labels."""
+        """Train on `tables`, whose flags are the labels."""
         cell = self.cell
         engine = Engine(cell.scheme, cell.model, self.trials, self.seed, alarms=self.alarms).fit(tables)
         card = EngineCard(

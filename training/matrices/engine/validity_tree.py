@@ -1,4 +1,4 @@
-"""The learned validation of seed 001, section 4.1: a decision tree that tells invalid runs, and its path."""
+"""A decision tree that finds invalid runs, and its path in words (seed 001, section 4.1)."""
 
 from __future__ import annotations
 
@@ -18,16 +18,18 @@ from features.matrices.forms import FLOOR, Known, known
 Floats = NDArray[np.float64]
 Whole = NDArray[np.intp]
 
-#: A metric's noise is the median deviation of the group's runs, where there are so many, else of all.
+#: Least number of runs of a group to estimate a metric's noise by their median deviation; else all runs are
+#: used.
 RUNS = 30
-#: The median deviation of a normal distribution is this share of its standard deviation.
+#: The median deviation of a normal distribution, as a share of its standard deviation.
 MEDIAN_DEVIATION = 0.6745
 BEYOND = (3.0, 10.0)
-#: Depths and class weights that are tried, on so many parts of whole test cases.
+#: Depths and class weights that are tried, and the number of folds of whole test cases.
 DEPTHS, WEIGHTS, PARTS = (3, 6, 10), (None, "balanced"), 3
 LEAF = 4
 EVEN = 0.5
-#: A run is compared with so many others of each side at most, and so many numbers are looked at at once.
+#: Largest number of other runs of each side that a run is compared with; number of values processed at a
+#: time.
 MOST, AT_ONCE = 50, 2_000_000
 
 
@@ -36,10 +38,10 @@ class ValidityTree:
     """A decision tree on how a run deviates from the other runs of its pair.
 
     A run is compared with the other runs of its own matrix and with the other matrix; the smaller deviation
-    counts, so that a target that differs as a whole is not invalid. Deviations are of scaled values
-    (`features.matrices.forms.Known`), so that a tree learned from some workloads holds for others. `noise`,
-    shape (n_groups + 1, n_metrics), is how much runs deviate, the last row in all groups; `tree` is None
-    where no run, or every run, was flagged invalid: then all are valid.
+    counts, so that a target that differs as a whole is not invalid. Values are scaled
+    (`features.matrices.forms.Known`), so that a tree applies to workloads it was not trained on. `noise`,
+    shape (n_groups + 1, n_metrics), is the typical deviation by group, the last row that of all groups;
+    `tree` is None where the flagged runs are all valid or all invalid: then every run is valid.
     """
 
     known: Known
@@ -49,9 +51,10 @@ class ValidityTree:
 
     @classmethod
     def fit(cls, tables: MatrixTables, seed: int) -> ValidityTree:
-        """Learn from the flags ``valid``; runs without one only teach what is usual. InputError without runs.
+        """Learn from the flags ``valid``; raise InputError without runs.
 
-        Depth and class weights are those with the best balanced accuracy on held-out test cases.
+        Runs without a flag are used for scales and noise only. Depth and class weights are those with the
+        best balanced accuracy on held-out test cases.
         """
         runs = tables.runs
         if not len(runs):
@@ -70,7 +73,7 @@ class ValidityTree:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What the tree sees: the deviation of every metric, then shares of the metrics."""
+        """The features: the deviation of every metric, then the shares of metrics beyond each bound."""
         return (*self.known.metrics, *(f"metrics beyond {bound:g} times their noise" for bound in BEYOND))
 
     def judged(self, tables: MatrixTables) -> pd.DataFrame:
@@ -88,7 +91,7 @@ class ValidityTree:
         )
 
     def paths(self, tables: MatrixTables) -> list[str | None]:
-        """Return the way of every run through the tree in words, None where the run is valid."""
+        """Return the path of every run through the tree in words, None where the run is valid."""
         return list(self._paths(self._asked(tables)))
 
     def _asked(self, tables: MatrixTables) -> _Asked:
@@ -99,7 +102,7 @@ class ValidityTree:
         deviation, usual = deviations(runs, _scaled(tables, self.known))
         sizes = self._sizes(deviation, runs["group"])
         x = _with_shares(deviation, sizes)
-        # what trees compare is of single precision
+        # trees compare in single precision
         probability = self.tree.predict_proba(x.astype(np.float32), check_input=False)[:, 1]
         return _Asked(probability, x, usual, sizes)
 
@@ -113,13 +116,13 @@ class ValidityTree:
             )
 
     def _sizes(self, deviation: Floats, groups: pd.Series) -> Floats:
-        """Return the sizes of deviations by the noise of their metric."""
+        """Return the absolute deviations in units of the metric's noise."""
         return np.asarray(np.abs(deviation) / self.noise[self.known.places(groups.tolist())])
 
     def _path(self, x: Floats, usual: Floats, most: int) -> str:
-        """Say which conditions led to the leaf of `x`, each metric's tightest only, in the order met.
+        """Return the conditions of the path to `x`'s leaf in words.
 
-        Of metrics that are only counted, that which deviates `most` is told.
+        For shares of metrics, also metric `most`.
         """
         tree = self.tree.tree_
         node = 0
@@ -152,7 +155,7 @@ class ValidityTree:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What the tree says of runs, what it sees of them, what is usual, and sizes by noise; row by row."""
+    """Per run: the probability of invalid, the features, the usual values, and deviations by noise."""
 
     probability: Floats
     x: Floats
@@ -167,9 +170,10 @@ def _with_shares(deviation: Floats, sizes: Floats) -> Floats:
 def deviations(runs: pd.DataFrame, scaled: Floats) -> tuple[Floats, Floats]:
     """Return how every run deviates from the other runs of its pair, and from which value.
 
-    Both of shape (n_runs, n_metrics), as `scaled`. The deviation is from the other runs of its side, or from
-    the other side, whichever is smaller: at least half of those runs are as near; of many, `MOST` are
-    compared with; 0 where there is nothing to compare with. The value is 0 where it was not measured.
+    Both have the shape of `scaled`, (n_runs, n_metrics). The deviation is from the other runs of its side, or
+    from the other side, whichever is smaller: at least half of those runs are as near. At most `MOST` runs of
+    a side are compared. It is 0 where there is nothing to compare with. The value is 0 where it was not
+    measured.
     """
     standing, deviation = RunPlaces.of(runs), np.full(scaled.shape, np.nan)
     for sides in _alike(standing):
@@ -184,7 +188,7 @@ def deviations(runs: pd.DataFrame, scaled: Floats) -> tuple[Floats, Floats]:
 
 
 def _alike(standing: RunPlaces) -> Iterator[tuple[Whole, Whole]]:
-    """Yield the rows of both sides of pairs that have as many, shape (n_pairs, n_runs) each."""
+    """Yield the rows of both sides, shape (n_pairs, n_runs) each, for pairs with equal numbers of runs."""
     place, places = standing.matrix, len(SIDES) * len(standing.names)
     order, sizes = np.argsort(place, kind="stable"), np.bincount(place, minlength=places)
     starts = np.cumsum(sizes) - sizes
@@ -196,8 +200,8 @@ def _alike(standing: RunPlaces) -> Iterator[tuple[Whole, Whole]]:
 
 
 def _bring_nearer(deviation: Floats, scaled: Floats, rows: Whole, others: Whole) -> None:
-    """Put the typical difference of each row from its `others` where it is smaller than what is there."""
-    # so many at once that memory holds them
+    """Replace each row's deviation by its typical difference from `others` where that is smaller."""
+    # limits the memory that is needed
     step = max(1, AT_ONCE // max(1, others.shape[1] * scaled.shape[1]))
     for at in range(0, len(rows), step):
         here = rows[at : at + step]
@@ -207,22 +211,22 @@ def _bring_nearer(deviation: Floats, scaled: Floats, rows: Whole, others: Whole)
 
 
 def _spaced(count: int) -> NDArray[np.intp]:
-    """Return `MOST` places of so many, evenly spaced, or all where they are fewer."""
+    """Return `MOST` evenly spaced indices below `count`, or all where they are fewer."""
     taken = min(count, MOST)
     return np.arange(taken) * count // max(taken, 1)
 
 
 def _others(count: int, places: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return, for each of `places` of so many, `MOST` others, evenly spaced: shape (n_places, n_others)."""
+    """Return, for each place, up to `MOST` other indices below `count`, shape (n_places, n_others)."""
     spaced = _spaced(count - 1)[None]
     return spaced + (spaced >= places[:, None])
 
 
 def _typical(differences: Floats) -> Floats:
-    """Return, for every row and metric, the difference that half of all, or one more, do not exceed in size.
+    """Return, for every row and metric, the difference with the median absolute value.
 
-    Of two that is the smaller one, so that one invalid run of three does not make the others look odd; NaN
-    where there is none. `differences` has the shape (n_rows, n_others, n_metrics).
+    Of two middle ones it is the smaller, so that one invalid run of three does not make the others look odd;
+    NaN where there is no difference. `differences` has the shape (n_rows, n_others, n_metrics).
     """
     order = np.argsort(np.abs(differences), axis=1, kind="stable")
     middle = np.maximum(np.isfinite(differences).sum(axis=1) - 1, 0) // 2
@@ -255,7 +259,7 @@ def _best_tree(x: Floats, invalid: NDArray[np.int64], workload: NDArray[Any], se
         for depth in DEPTHS
         for weight in WEIGHTS
     ]
-    # what trees compare is of single precision
+    # trees compare in single precision
     rows, chosen = x.astype(np.float32), trees[0]
     parts = min(PARTS, len(np.unique(workload.astype(str))))
     if parts > 1:

@@ -1,4 +1,4 @@
-"""The formats that benchmark tools write, a reader each."""
+"""Formats of benchmark tools, each with its reader."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from data.comparisons.formats.tools import (
 )
 from data.comparisons.formats.tools.recognition import Columns, Keys, ToolFormat
 
-#: In the order in which they are looked for: what bears more of a sign comes first.
+#: In the order of recognition: formats with more specific signs come first.
 _ALL = (
     ToolFormat("run-json", run_json.read, Keys("results.configurations", "results.operation")),
     ToolFormat(

@@ -1,4 +1,4 @@
-"""Measurements of a tool become tables: versions in order, consecutive ones compared."""
+"""Build tables from a tool's measurements: order the versions and compare consecutive ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from data.errors import InputError
 from data.parallel import uncollected
 from data.tables.problems import Problems
 
-#: Where a measurement has the fields of `_ListName`, but for the operation.
+#: Positions in a measurement of the fields of `_ListName` after the operation.
 _NAMES = slice(2, 8)
 #: Benchmark, operation and machine.
 OperationKey = tuple[str, str, str]
@@ -30,19 +30,17 @@ OperationKey = tuple[str, str, str]
 
 @dataclass(slots=True)
 class _KeptList:
-    """What one series has at one version: repetitions, or else a summary."""
+    """The data of one series at one version: samples, or else a summary."""
 
     values: array[float]
     summary: Mapping[str, float]
 
     def add(self, values: Sequence[float], summary: Mapping[str, float] | None) -> None:
-        """Add further repetitions, and what else a summary says."""
         self.values.extend(values)
         if summary:
             self.summary = {**self.summary, **summary}
 
     def times(self, scale: float) -> _KeptList:
-        """Return the same in another unit."""
         if scale == 1:
             return self
         summary = {stat: value * scale for stat, value in self.summary.items()}
@@ -51,7 +49,7 @@ class _KeptList:
 
 @dataclass
 class _KeptOperation:
-    """What was measured of one operation, by threads and by version."""
+    """The data of one operation; `lists` maps threads, then the order of the version, to them."""
 
     unit: str
     better: str
@@ -60,18 +58,16 @@ class _KeptOperation:
 
     @property
     def orders(self) -> list[int]:
-        """The versions that measured it."""
         return sorted({order for by_version in self.lists.values() for order in by_version})
 
     @property
     def is_zero(self) -> bool:
-        """Whether nothing was ever counted."""
         lists = [one for by_version in self.lists.values() for one in by_version.values()]
         return not any(any(one.values) or any(one.summary.values()) for one in lists)
 
 
 class _ListName(NamedTuple):
-    """The fields of a measurement that tell the lists of a source apart."""
+    """The fields of a measurement that identify its series and version within a source."""
 
     operation: str
     unit: str
@@ -85,10 +81,7 @@ class _ListName(NamedTuple):
 def _gathered(
     measurements: Iterable[Measurement], path: Path
 ) -> tuple[dict[_ListName, _KeptList], list[str]]:
-    """Join measurements of one series and version; return the lists and the versions in order.
-
-    Versions are ordered by time if all have one, else as they come.
-    """
+    """Merge measurements by series and version; return them and the versions, by time if all have one."""
     lists: dict[tuple[Any, ...], _KeptList] = {}
     moments: dict[str, str] = {}
     for one in measurements:
@@ -108,7 +101,7 @@ def _gathered(
 
 
 class Runs:
-    """The versions so far, as numbers: a value takes eight bytes."""
+    """Collects versions of the sources of one tool; samples take eight bytes each."""
 
     def __init__(self, tool: str) -> None:
         self._tool = tool
@@ -116,7 +109,7 @@ class Runs:
         self.operations: dict[OperationKey, _KeptOperation] = {}
 
     def add(self, source: SourceFiles, measurements: Iterable[Measurement]) -> None:
-        """Add the versions of one source, all of it or nothing."""
+        """Add the versions of one source; after an InputError, nothing of it was added."""
         lists, versions = _gathered(measurements, source.path)
         orders = {name: order for order, name in enumerate(versions, len(self.versions))}
         for name, one in lists.items():
@@ -126,7 +119,7 @@ class Runs:
         self.versions += [version or source.path.stem for version in orders]
 
     def tables(self, problems: Problems, piece: int | None) -> Iterator[ComparisonTables]:
-        """Yield all as tables, whole operations in a piece."""
+        """Yield the collected versions as tables; all data of an operation are in the same chunk."""
         builder = Builder(piece)
         zero = [key[1] for key, one in self.operations.items() if one.is_zero]
         if zero:
@@ -195,7 +188,7 @@ class Runs:
 
 
 def _wrong(name: _ListName, one: _KeptList) -> str:
-    """Say what no table may hold; empty if nothing is wrong."""
+    """Return the reason why the tables cannot hold a list, or an empty string."""
     if not name.operation.strip():
         return "holds an operation without a name"
     if not 1 <= name.threads <= MAX_THREADS:
@@ -217,9 +210,9 @@ def _scale(unit: str, wanted: str) -> float | None:
 def tables(
     tool: ToolFormat, paths: Sequence[Path], problems: Problems, measure: Measure, piece: int | None
 ) -> Iterator[ComparisonTables]:
-    """Read the files of a tool, the older version first; `problems` takes sources that are skipped.
+    """Read the files of a tool, the older version first; `problems` receives sources that are skipped.
 
-    Every version but the first is compared with the last one before it that measured the operation.
+    Every version but the first is compared with the last version before it that measured the operation.
     """
     runs = Runs(tool.name)
     for path, files in sources(tool, paths):
@@ -232,14 +225,17 @@ def tables(
     yield from runs.tables(problems, piece)
 
 
-#: What the names of files end with that tools write, in the order in which they are looked for.
+#: Suffixes of files that tools write, in the order of the search.
 SUFFIXES = (".xml", ".json", ".jsonl", ".csv", ".txt", ".log")
-#: Files beside measurements that hold none.
+#: Files in directories of measurements that hold none.
 NO_MEASUREMENTS = frozenset(("labels.csv", "package.json", "asv.conf.json"))
 
 
 def sources(tool: ToolFormat, paths: Sequence[Path]) -> Iterator[tuple[Path, list[Path]]]:
-    """Yield what is read as one: a file, or a directory with its files."""
+    """Yield each source with its files: a single file, or a directory that is read as a whole.
+
+    InputError if a directory has no file that the tool may have written.
+    """
     for path in paths:
         if not path.is_dir():
             yield path, [path]
@@ -257,7 +253,7 @@ def sources(tool: ToolFormat, paths: Sequence[Path]) -> Iterator[tuple[Path, lis
 
 
 def inside_of(directory: Path) -> list[Path]:
-    """Return the files of a directory that a tool may have written, all with one suffix."""
+    """Return the files of a directory that have the first suffix of `SUFFIXES` present, sorted."""
     for suffix in SUFFIXES:
         inside = sorted(one for one in directory.glob(f"*{suffix}") if one.name not in NO_MEASUREMENTS)
         if inside:

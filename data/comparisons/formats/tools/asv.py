@@ -1,4 +1,4 @@
-"""asv: a directory of results, or one of its files."""
+"""Read results of asv: a directory of them or single files."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from data.comparisons.formats.tools.measurement import (
 from data.comparisons.units import UNKNOWN
 from data.errors import InputError
 
-#: Where units and the names of parameters stand, in the directory of results.
+#: File in the directory of results with units and names of parameters.
 BENCHMARKS = "benchmarks.json"
 _UNITS = {"seconds": "s", "bytes": "B"}
-#: Columns that hold a number for each combination of parameters, by what they are.
+#: Columns of quartiles, by statistic.
 _QUARTILES = {"q1": "stats_q_25", "q3": "stats_q_75"}
 
 
@@ -80,7 +80,7 @@ def read(source: SourceFiles) -> Iterator[Measurement]:
 
 @dataclass(frozen=True)
 class _AsvRow:
-    """The columns of a benchmark; a value each for every combination of parameters."""
+    """The columns of a benchmark, with one value for every combination of parameters."""
 
     result: list[float | None]
     params: list[list[str]]
@@ -89,7 +89,7 @@ class _AsvRow:
 
     @classmethod
     def of(cls, content: _AsvFile, raw: msgspec.Raw, path: Path, name: str) -> Self:
-        """Decode the columns that are there."""
+        """Decode the columns of a benchmark; missing ones are empty."""
         row = decoded(raw, list[msgspec.Raw], path, f"results.{name}")
         columns = dict(zip(content.result_columns, row, strict=False))
 
@@ -133,7 +133,7 @@ def _at(numbers: Sequence[float | None] | None, at: int) -> float | None:
 
 
 def _named(names: Sequence[str], combination: Sequence[str]) -> dict[str, str]:
-    """Return the parameters by their names, or by their places where the directory does not say them."""
+    """Return parameters by name, or by position (from 1) where ``benchmarks.json`` has no name."""
     return {
         names[place] if place < len(names) else str(place + 1): value
         for place, value in enumerate(combination)
@@ -141,6 +141,6 @@ def _named(names: Sequence[str], combination: Sequence[str]) -> dict[str, str]:
 
 
 def _unit(name: str) -> str:
-    """Return the unit of a benchmark by its name, as asv knows it by that."""
+    """Return the unit that asv's naming convention for benchmarks implies."""
     kind = name.rpartition(".")[2].partition("_")[0]
     return {"time": "s", "timeraw": "s", "mem": "B", "peakmem": "B"}.get(kind, UNKNOWN)

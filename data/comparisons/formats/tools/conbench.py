@@ -1,4 +1,4 @@
-"""Conbench: results as they are posted, a list of them, or a page of its API; a directory is a series."""
+"""Read results of Conbench as posted, a list of them, or a page of its API; a directory is a series."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from data.comparisons.units import UNKNOWN
 from data.errors import InputError
 
 _UNITS = {"b/s": "bit/s", "i/s": "items/s", "b": "bit"}
-#: Tags that say nothing of how it was run.
+#: Tags that are not parameters of a benchmark.
 _NO_PARAMETER = frozenset(("name", "suite", "source"))
 
 
@@ -36,7 +36,7 @@ class _ConbenchMachine(msgspec.Struct):
 
 
 class _ConbenchCommit(msgspec.Struct):
-    """What was measured: as posted (``commit``), or as the API says it (``sha``)."""
+    """The measured commit: ``commit`` in posted results, ``sha`` in those of the API."""
 
     commit: str | None = None
     sha: str | None = None
@@ -57,7 +57,7 @@ class _ConbenchPage(msgspec.Struct):
 
 
 def read(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the repetitions of every result, by commit; tags beside the name are parameters."""
+    """Yield the repetitions of every result, by commit; tags other than the name are parameters."""
     for path in source.files:
         for place, one in each(_results(path), _ConbenchResult, path, "results"):
             name = str(one.tags.get("name") or "")

@@ -1,4 +1,4 @@
-"""criterion.rs: the directory ``target/criterion``, its ``raw.csv``, and messages of cargo-criterion."""
+"""Read results of criterion.rs: ``target/criterion``, a ``raw.csv``, or messages of cargo-criterion."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from data.comparisons.formats.tools.measurement import (
 from data.errors import InputError
 from data.tables.cells import numbers
 
-#: The newest run of every benchmark in the directory; ``base`` beside it is the one before.
+#: The newest run of every benchmark in the directory; the run before is in ``base``.
 NEW = "**/new/*"
 _KEY = ["group", "function", "value", "unit"]
 _COMPLETE = "benchmark-complete"
 
 
 class _CriterionMessage(msgspec.Struct):
-    """A line of cargo-criterion; other reasons than that a benchmark is complete are passed over."""
+    """A message of cargo-criterion; only those with the reason `_COMPLETE` are used."""
 
     reason: str
     id: str = ""
@@ -37,7 +37,7 @@ class _CriterionMessage(msgspec.Struct):
 
 
 class _CriterionSample(msgspec.Struct):
-    """``sample.json``: nanoseconds of some iterations each."""
+    """``sample.json``: the total nanoseconds (`times`) of `iters` iterations, per sample."""
 
     iters: list[float]
     times: list[float]
@@ -48,7 +48,7 @@ class _CriterionBenchmark(msgspec.Struct):
 
 
 def read(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the time of an iteration in every sample: what was measured over the number of iterations."""
+    """Yield the samples of every benchmark: measured value divided by the number of iterations."""
     csv = {path.parent for path in source.files if path.suffix == ".csv"}
     for path in source.files:
         if path.suffix == ".csv":
@@ -75,7 +75,7 @@ def _raw_csv(path: Path) -> Iterator[Measurement]:
 def _messages(path: Path) -> Iterator[Measurement]:
     for line, text in enumerate(standard(bytes_of(path)).splitlines(), 1):
         if not text.strip().startswith(b"{"):
-            continue  # what cargo says beside it
+            continue  # other output of cargo
         one = decoded(text, _CriterionMessage, path, f"line {line}")
         if one.reason == _COMPLETE:
             values = _per_iteration(one.measured_values, one.iteration_count, path, one.id)

@@ -1,4 +1,4 @@
-"""Google Benchmark: the JSON of ``--benchmark_out``."""
+"""Read the JSON that Google Benchmark writes with ``--benchmark_out``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from data.comparisons.formats.tools.measurement import Measurement, SourceFiles, each, json_of
 
 _THREADS = re.compile(r"/threads:(\d+)")
-#: What an aggregate is called, and what we call it.
+#: Statistics in `STATS`, by Google Benchmark's names of aggregates.
 _AGGREGATES = {"mean": "mean", "median": "median", "stddev": "stdev", "min": "min", "max": "max"}
 
 
@@ -33,9 +33,9 @@ class _GoogleFile(msgspec.Struct):
 
 
 def read(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the time of every repetition; aggregates only where there is no repetition.
+    """Yield the time of every repetition, or aggregates of benchmarks without repetitions.
 
-    Rates that the program computes from the same time say nothing more. Arguments stand in the name.
+    Rates that the program computes from the time are ignored. The operation's name contains the arguments.
     """
     for path in source.files:
         content, raw = json_of(path, _GoogleFile), set[tuple[str, int]]()
@@ -58,7 +58,7 @@ def read(source: SourceFiles) -> Iterator[Measurement]:
 
 
 def _aggregate(one: _GoogleEntry) -> str | None:
-    """Return of which kind an aggregate is; versions before 1.5 say it in the name only."""
+    """Return the kind of an aggregate, None for a repetition; before version 1.5 only the name shows it."""
     if one.run_type:
         return one.aggregate_name if one.run_type == "aggregate" else None
     end = one.name.rpartition("_")[2]
@@ -66,7 +66,7 @@ def _aggregate(one: _GoogleEntry) -> str | None:
 
 
 def _named(one: _GoogleEntry, kind: str | None) -> tuple[str, int]:
-    """Return the name without what is no argument, and the number of threads."""
+    """Return the name without aggregate and threads, and the number of threads."""
     name = one.run_name or one.name.removesuffix(f"_{kind}")
     found = _THREADS.search(name)
     return _THREADS.sub("", name), one.threads or (int(found[1]) if found else 1)

@@ -1,4 +1,4 @@
-"""hyperfine: the JSON of ``--export-json``, of version 1 (times) and version 2 (measurements)."""
+"""Read the JSON that hyperfine writes with ``--export-json``: version 1 (times) and 2 (measurements)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ class _HyperfineQuantity(msgspec.Struct):
 
 
 class _HyperfineSummary(Summary):
-    """A summary of version 2."""
-
     unit: str = UNKNOWN
 
 
@@ -41,7 +39,7 @@ class _HyperfineFile(msgspec.Struct):
 
 
 def read(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the times of every command, with the parameters that were put into it."""
+    """Yield the times of every command; the operation's name contains its parameters."""
     for path in source.files:
         content = json_of(path, _HyperfineFile)
         for _, one in each(content.results, _HyperfineCommand, path, "results"):
@@ -58,7 +56,7 @@ def _timed(one: _HyperfineCommand) -> Measurement:
 
 
 def _measured(one: _HyperfineCommand, metric: str) -> Measurement | None:
-    """Return what version 2 says of its chief metric: a time, memory or a count, of which less is better."""
+    """Return the values of version 2's primary metric (lower is better), None where it has none."""
     if one.measurements:
         found = [
             quantity

@@ -1,4 +1,4 @@
-"""JMH: the JSON of ``-rf json``."""
+"""Read the JSON that JMH writes with ``-rf json``."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import msgspec
 
 from data.comparisons.formats.tools.measurement import Measurement, SourceFiles, each, json_of, known, named
 
-#: The mode in which more is better; the others measure time per operation.
+#: The only mode where higher is better; the others measure time per operation.
 _THROUGHPUT = "thrpt"
 _PERCENTILES = {"0.0": "min", "50.0": "median", "100.0": "max"}
 
 
 class _JmhMetric(msgspec.Struct):
-    """The score of every iteration of every fork; sampled times have a histogram instead."""
+    """The score of every iteration of every fork; sampled times have percentiles only."""
 
     scoreUnit: str  # noqa: N815 - as JMH writes it
     score: float | str | None = None
@@ -24,8 +24,6 @@ class _JmhMetric(msgspec.Struct):
 
 
 class _JmhEntry(msgspec.Struct):
-    """A benchmark method with one combination of parameters."""
-
     benchmark: str
     mode: str
     primaryMetric: _JmhMetric  # noqa: N815

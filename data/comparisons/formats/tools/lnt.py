@@ -1,4 +1,4 @@
-"""LNT: reports as they are submitted, of format 1 and 2; a directory of them is a series."""
+"""Read reports of LNT as submitted, format 1 and 2; a directory of them is a series."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _METRICS = {
     "code_size": ("B", "lower"),
     "score": (UNKNOWN, "higher"),
 }
-#: What is no measurement.
+#: Keys of a test that are not metrics.
 _NONE = frozenset(("name", "hash", "profile", "status", "info"))
-#: What names the version, the first that is there.
+#: Keys that may name the version; the first one present is used.
 _VERSIONS = ("llvm_project_revision", "run_order", "revision", "git_sha", "commit", "tag")
 Value = float | list[float] | str | None
 
@@ -34,14 +34,12 @@ class _LntRun(msgspec.Struct):
 
 
 class _LntTest(msgspec.Struct, rename="pascal"):
-    """The samples of one metric of a test, in format 1."""
-
     name: str
     data: list[float]
 
 
 class _LntFile(msgspec.Struct):
-    """A report: the first three keys are those of format 1, the others of format 2."""
+    """A report: the first three fields belong to format 1, the others to format 2."""
 
     machine_1: _LntMachine | None = msgspec.field(name="Machine", default=None)
     run_1: _LntRun | None = msgspec.field(name="Run", default=None)

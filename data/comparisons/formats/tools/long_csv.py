@@ -1,4 +1,4 @@
-"""A plain table with a value in every row: what everybody can write."""
+"""Read CSV with one value per row, for data of any other tool."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from data.errors import InputError
 from data.tables.cells import numbers, refuse
 from data.tables.problems import nearest
 
-#: What a row says besides its value; all but the operation may be left out.
+#: Columns other than the value, with their defaults; all but the operation are optional.
 COLUMNS = {
     "benchmark": "",
     "operation": "",
@@ -49,7 +49,7 @@ def read(source: SourceFiles) -> Iterator[Measurement]:
 
 
 def _filled(table: pd.DataFrame, name: str) -> pd.Series:
-    """Return a column with what holds where nothing is said."""
+    """Return a column with empty and missing cells replaced by the default."""
     if name not in table:
         return pd.Series(COLUMNS[name], table.index, dtype="str")
     column = table[name].str.strip()

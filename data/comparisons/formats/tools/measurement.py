@@ -1,4 +1,4 @@
-"""What a reader gives: measurements of one series, raw or summed up."""
+"""Measurements as readers return them, and helpers for reading files of tools."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from data.tables.cells import cells
 from data.tables.documents import require_unique_keys
 from data.tables.problems import Problems
 
-#: What makes a rate: amounts per time, of which more is better.
+#: Suffixes of the units of rates, where higher is better.
 _PER_TIME = ("/s", "/sec", "/ms", "/us", "/ns", "/min")
 
 
 class Measurement(NamedTuple):
-    """Values of one series at one version; several of the same series and version are joined.
+    """Values of one series at one version; measurements of the same series and version are merged.
 
     `operation` includes the parameters that the tool varies. An empty `benchmark` stands for the tool's name,
-    an empty `version` for the source's. `when` sorts the versions of a source, if all have it. `summary` is
-    by names in ``STATS``, where there are no values.
+    an empty `version` for the name of the source. `when` sorts the versions of a source if all have it.
+    `summary` maps names of ``STATS`` to numbers, for measurements without values.
     """
 
     operation: str
@@ -49,7 +49,7 @@ class Measurement(NamedTuple):
 class SourceFiles:
     """The files of one source, in order; `path` is the source as the user named it.
 
-    `measure` says which values are better where the format does not.
+    `measure` has the user's choice of which values are better, for formats that do not define it.
     """
 
     path: Path
@@ -58,7 +58,7 @@ class SourceFiles:
     measure: Measure
 
     def better(self, told: str | None = None) -> str:
-        """Return which values are better: what is `told`, what the user says, or the assumption."""
+        """Return which values are better: as `told` by the format, else the user's choice, else assumed."""
         return told or self.measure.better or self.problems.assume_higher(self.path)
 
     def summed_up(self) -> None:
@@ -66,7 +66,7 @@ class SourceFiles:
         self.problems.note(f"{self.path} holds summaries only, without the repetitions behind them")
 
     def left_out(self, what: str, why: str) -> None:
-        """Note that something was passed over."""
+        """Note that the part `what` is skipped, and why."""
         self.problems.note(f"{self.path}: {what} is left out: {why}")
 
 
@@ -80,17 +80,17 @@ def named(operation: str, parameters: Mapping[str, object]) -> str:
 
 
 def of_unit(unit: str) -> str:
-    """Return which values are better by the unit: more of a rate, less of everything else."""
+    """Return which values of a unit are better: "higher" for rates, else "lower"."""
     return "higher" if unit.endswith(_PER_TIME) else "lower"
 
 
 def known(summary: Mapping[str, float | None]) -> dict[str, float]:
-    """Return what a summary really holds."""
+    """Return a summary without its missing numbers."""
     return {name: value for name, value in summary.items() if value is not None}
 
 
 class Summary(msgspec.Struct):
-    """A summary as tools write it; any number may be missing."""
+    """A summary as tools write it; each number may be missing."""
 
     min: float | None = None
     q1: float | None = None
@@ -102,14 +102,14 @@ class Summary(msgspec.Struct):
 
     @property
     def known(self) -> dict[str, float]:
-        """Return the numbers by their names in tables."""
+        """The numbers that are present, by names of `STATS`."""
         return known({stat: getattr(self, {"stdev": "stddev"}.get(stat, stat)) for stat in STATS})
 
 
 def moment(text: str | float | None) -> str:
-    """Return a time as text that sorts; empty if `text` is none.
+    """Return a time as ISO 8601 in UTC, which sorts as text; empty if `text` is not a time.
 
-    Times are ISO 8601, with any separators in the date, or seconds (or milliseconds) since 1970.
+    Accepts ISO 8601 with ``-``, ``.`` or ``/`` in the date, and seconds or milliseconds since 1970.
     """
     try:
         if isinstance(text, str) and not text.replace(".", "", 1).isdigit():
@@ -126,12 +126,12 @@ def moment(text: str | float | None) -> str:
         return ""
 
 
-#: So many seconds since 1970 are milliseconds.
+#: Larger numbers are milliseconds since 1970, not seconds.
 _MILLISECONDS = 1e11
 
 
 def number(text: str, file: Path, line: int, what: str) -> float:
-    """Return a number in a line of text; InputError names the line and the value."""
+    """Return the number that `text` holds; an InputError names the line and the value."""
     try:
         return float(text)
     except ValueError as exc:
@@ -139,18 +139,21 @@ def number(text: str, file: Path, line: int, what: str) -> float:
 
 
 T = TypeVar("T")
-#: A file that is larger, in bytes, is to be divided by who measures.
+#: Maximum size of a file in bytes; users must split larger ones.
 MOST = 2**30
 _MARK = b"\xef\xbb\xbf"
-#: What Python writes for floats that JSON has no words for.
+#: Floats that Python writes into JSON although the standard has no such numbers.
 _NO_JSON = re.compile(rb"(?<=[\[,:\s])(?:NaN|-?Infinity)(?=[\],}\s])")
 _QUOTED = 200
-#: Letters of a header that are looked at.
+#: Characters of a header that are read.
 _HEADER = 10_000
 
 
 def bytes_of(path: Path) -> bytes:
-    """Return the content of a file; InputError if it cannot be read, is empty or too large."""
+    """Return the content of a file without byte order mark.
+
+    InputError if the file cannot be read, is empty or larger than `MOST`.
+    """
     try:
         size = path.stat().st_size
         if size > MOST:
@@ -164,7 +167,7 @@ def bytes_of(path: Path) -> bytes:
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a text file that hold anything, with their numbers, counted from one."""
+    """Yield the lines of a text file that are not blank, with their numbers from 1."""
     try:
         text = bytes_of(path).decode()
     except UnicodeDecodeError as exc:
@@ -175,14 +178,14 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def delimiter_of(path: Path) -> str:
-    """Return what separates the cells of a table, by its first line."""
+    """Return the delimiter of a table: comma, semicolon or tab, whichever is most frequent in its header."""
     with path.open(encoding="utf-8-sig", errors="replace") as file:
         header = file.readline(_HEADER)
     return max(",;\t", key=header.count)
 
 
 def table_of(path: Path, columns: Sequence[str], **options: Any) -> pd.DataFrame:
-    """Read a table as `data.tables.cells.cells` does; a row that is longer than the header is wrong."""
+    """Read a table with `data.tables.cells.cells`; InputError if a row is longer than the header."""
     with catch_warnings():
         simplefilter("error", pd.errors.ParserWarning)
         try:
@@ -192,18 +195,18 @@ def table_of(path: Path, columns: Sequence[str], **options: Any) -> pd.DataFrame
 
 
 def standard(content: bytes) -> bytes:
-    """Return JSON with null in place of what is no number of JSON."""
+    """Return JSON with NaN and infinities replaced by null."""
     strange = b"NaN" in content or b"Infinity" in content
     return _NO_JSON.sub(b"null", content) if strange else content
 
 
 def json_of(path: Path, kind: type[T]) -> T:
-    """Decode a JSON file as `kind`, ignoring keys that `kind` does not name; errors name the place."""
+    """Decode a JSON file as `kind`, ignoring unknown keys; an InputError names the place in the document."""
     return decoded(standard(bytes_of(path)), kind, path)
 
 
 def decoded(content: bytes | msgspec.Raw, kind: type[T], path: Path, place: str = "") -> T:
-    """Decode a whole document, or a part of one that stands at `place`; raises as `json_of`."""
+    """Decode a document, or the part of one at `place`, as `json_of` does."""
     try:
         found = msgspec.json.decode(content, type=kind, strict=True)
         if isinstance(content, bytes):
@@ -218,13 +221,13 @@ def decoded(content: bytes | msgspec.Raw, kind: type[T], path: Path, place: str 
 
 
 def each(parts: list[msgspec.Raw], kind: type[T], path: Path, place: str) -> Iterator[tuple[str, T]]:
-    """Decode the elements of a list one by one, holding one at a time; yield each with its place."""
+    """Decode the elements of a list one at a time, to save memory; yield the place and the element."""
     for index, part in enumerate(parts):
         at = f"{place}[{index}]"
         yield at, decoded(part, kind, path, at)
 
 
 def _told(problem: str, place: str) -> str:
-    """Say what msgspec says, with the place first."""
+    """Return msgspec's message with the place at its beginning."""
     what, _, within = problem.partition(" - at `$")
     return f"{place}{within.rstrip('`')}: {what}".removeprefix(".").removeprefix(": ")[:_QUOTED]

@@ -1,4 +1,4 @@
-"""Apache Otava: a CSV with a column of time and one per metric, and ``otava.yaml`` beside it."""
+"""Read CSV for Apache Otava: a column of times, one per metric, and the file's optional ``otava.yaml``."""
 
 from __future__ import annotations
 
@@ -25,16 +25,13 @@ from data.tables.files import yaml_content
 TIMES = ("time", "timestamp", "date")
 _VERSIONS = ("commit", "version", "revision", "sha")
 _CONFIGS = ("otava.yaml", "hunter.yaml", "../otava.yaml", "../hunter.yaml")
-#: Otava's words for which values are better.
+#: Which values are better, by Otava's ``direction`` (default: 1).
 _BETTER = {1: "higher", -1: "lower"}
 
 
 @dataclass(frozen=True)
 class _OtavaTest:
-    """The configuration of a file.
-
-    A metric has a ``column`` and a ``direction`` (1: higher is better, the default; -1: lower).
-    """
+    """The configuration of a CSV file; metrics have a ``column`` and a ``direction`` (see `_BETTER`)."""
 
     name: str = ""
     time: str = ""
@@ -44,7 +41,7 @@ class _OtavaTest:
 
 
 def read(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield a value per row and metric; rows of one commit are its repetitions."""
+    """Yield one value per row and metric; rows of the same commit are repetitions."""
     for path in source.files:
         test = _configured(path)
         table = table_of(path, [test.time] if test.time else [], **_options(path, test))

@@ -1,4 +1,4 @@
-"""Perfherder: ``PERFHERDER_DATA`` of a log or a file of it, and series as Treeherder's API gives them."""
+"""Read ``PERFHERDER_DATA`` from a log or a JSON file, and series as Treeherder's API returns them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LOWER = {True: "lower", False: "higher"}
 
 
 class _HerderSubtest(msgspec.Struct):
-    """A subtest, with the replicates behind its value."""
+    """A subtest; its value is an aggregate of `replicates`."""
 
     name: str
     value: float | None = None
@@ -61,7 +61,7 @@ class _HerderSeries(msgspec.Struct):
 
 
 def read(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the replicates of every subtest; of a suite without subtests, its value."""
+    """Yield the replicates of every subtest, and the values of suites without subtests."""
     for path in source.files:
         content = standard(bytes_of(path))
         for document in _documents(content):
@@ -76,7 +76,7 @@ def read(source: SourceFiles) -> Iterator[Measurement]:
 
 
 def _documents(content: bytes) -> list[bytes]:
-    """Return what stands behind the marks of a log, or else the whole."""
+    """Return the JSON documents of a log, which follow marks; without marks, the whole content."""
     if MARK not in content:
         return [content]
     return [line.partition(MARK)[2] for line in content.splitlines() if MARK in line]

@@ -1,4 +1,4 @@
-"""Phoronix Test Suite: ``composite.xml`` of a result, or ``result-file-to-json`` of it."""
+"""Read results of the Phoronix Test Suite: ``composite.xml`` or the output of ``result-file-to-json``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _PhoronixTest(msgspec.Struct):
 
 
 class _PhoronixSystem(msgspec.Struct):
-    """A system, by the name that the user gave to its run."""
+    """A system; its key is the name that the user gave to the run."""
 
     timestamp: str = ""
 
@@ -41,7 +41,7 @@ class _PhoronixFile(msgspec.Struct):
 
 
 def read(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the runs of every test; a result may hold several systems, which are its versions."""
+    """Yield the runs of every test; the systems of a result are its versions."""
     for path in source.files:
         yield from (_xml(source, path) if _is_xml(path) else _json(source, path))
 

@@ -1,4 +1,4 @@
-"""sysbench: what it prints, of one run or of several one after the other."""
+"""Read the text output of ``perf stat``, sysbench and Go benchmarks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from data.comparisons.formats.tools.measurement import (
 )
 
 _COUNT = r"[\d.]+(?:[eE][-+]?\d+)?|<not (?:counted|supported)>"
-#: An interval or a processor, the count, the unit and the event, between any separators.
+#: A line of counts: optional interval or processor, then count, unit and event, with any delimiter.
 LINE = re.compile(
     rf"^\s*(?:(?P<time>\d+\.\d{{6,}})(?P<s>[,;|\t]))?"
     rf"(?:(?P<where>(?:[SDCNL]\d+(?:-[SDCNL]\d+)*|CPU\d+)(?:[,;|\t]\d+)?)[,;|\t])?"
@@ -43,7 +43,7 @@ class _PerfLine(msgspec.Struct, rename={"count": "counter-value"}):
 
 @dataclass(frozen=True)
 class _PerfCount:
-    """What a line says, in either form: a count as text, and its spread in percent where it is a mean."""
+    """A count of either output format; `spread` in percent if the count is a mean of several runs."""
 
     event: str
     count: str
@@ -52,7 +52,6 @@ class _PerfCount:
     where: str | None
 
     def measurement(self, path: Path, line: int, better: str) -> Measurement:
-        """Return the same as a measurement; InputError if the count is no number."""
         value = number(self.count, path, line, self.event)
         name = f"{self.event} {self.where}" if self.where else self.event
         unit = _UNITS.get(self.unit, self.unit)
@@ -63,9 +62,10 @@ class _PerfCount:
 
 
 def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the counts of every event: one per run or interval, or, of ``-r``, a mean and its spread.
+    """Yield the counts of every event: one per run or interval, or, with ``-r``, a mean and its spread.
 
-    perf says of no event which values are better: a count is what the same work costs, so that less is.
+    perf does not define which values are better; unless the user does, fewer events are better, as they are
+    the cost of the same work.
     """
     for path in source.files:
         for line, text in lines_of(path):
@@ -83,7 +83,7 @@ def _json(path: Path, line: int, text: str) -> _PerfCount:
 
 
 def _separated(text: str) -> _PerfCount | None:
-    """Return what a line counts; None for metrics that are computed, and what the program printed."""
+    """Return the count in a line; None for computed metrics and for output of the measured program."""
     found = LINE.match(text)
     if found is None:
         return None
@@ -93,10 +93,10 @@ def _separated(text: str) -> _PerfCount | None:
 
 BEGIN = re.compile(r"^sysbench \d+\.\d+")
 _THREADS = re.compile(r"^Number of threads:\s*(\d+)")
-#: What the test is run with.
+#: Parameters of a test.
 _PARAMETERS = re.compile(r"^\s*(Prime numbers limit|block size|operation|scope|Block size):\s*(\S+)")
 _N = r"([\d.]+)"
-#: What a run says at its end: the name of the operation, its unit, and which values are better.
+#: Totals of a run: pattern, operation, unit, and which values are better.
 _TOTALS = (
     (re.compile(rf"^\s*events per second:\s*{_N}"), "events", "events/s", "higher"),
     (re.compile(rf"^\s*events/s \(eps\):\s*{_N}"), "events", "events/s", "higher"),
@@ -112,7 +112,7 @@ _TOTALS = (
     (re.compile(rf"^\s*avg:\s*{_N}"), "latency", "ms", "lower"),
 )
 _KINDS = {name: (unit, better) for _, name, unit, better in _TOTALS}
-#: What it reports of an interval (``--report-interval``): samples in place of the total of the same name.
+#: Values per interval (``--report-interval``), which replace the total of the same operation.
 _INTERVALS = (
     (re.compile(rf"\beps: {_N}"), "events"),
     (re.compile(rf"\btps: {_N}"), "transactions"),
@@ -123,15 +123,13 @@ _INTERVALS = (
 
 @dataclass
 class _SysbenchRun:
-    """A run so far."""
-
     threads: int = 1
     parameters: dict[str, str] = field(default_factory=dict)
     totals: dict[str, float] = field(default_factory=dict)
     intervals: dict[str, list[float]] = field(default_factory=dict)
 
     def measurements(self) -> Iterator[Measurement]:
-        """Yield what was measured: a value per run, or one per interval."""
+        """Yield a measurement per operation: one value per interval, else one for the run."""
         for name, (unit, better) in _KINDS.items():
             values = self.intervals.get(name) or ([self.totals[name]] if name in self.totals else [])
             if values:
@@ -140,7 +138,7 @@ class _SysbenchRun:
 
 
 def read_sysbench(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the rates and the mean latency of every run; a file may hold several runs, which repeat it."""
+    """Yield the rates and the mean latency of every run; several runs in a file are repetitions."""
     for path in source.files:
         run = _SysbenchRun()
         for line, text in lines_of(path):
@@ -168,13 +166,13 @@ def _look(run: _SysbenchRun, text: str, path: Path, line: int) -> None:
 
 RESULT = re.compile(r"^(Benchmark\S*)\s+(\d+)\s+(\S+ \S+.*)$")
 _PROCESSORS = re.compile(r"-(\d+)$")
-#: ``Unit ns/op better=lower``, as packages may print it.
+#: A line such as ``Unit ns/op better=lower``, which packages may print.
 _DIRECTION = re.compile(r"^Unit (\S+) .*\bbetter=(lower|higher)")
 _TIME = "ns/op"
 
 
 def read_go_bench(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield a value per line and unit; what follows the last ``-`` of a name is GOMAXPROCS."""
+    """Yield one value per line and unit; the number after the last ``-`` of a name is GOMAXPROCS."""
     for path in source.files:
         package, directions = "", dict[str, str]()
         for line, text in lines_of(path):

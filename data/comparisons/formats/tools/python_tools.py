@@ -1,4 +1,4 @@
-"""pytest-benchmark: the JSON of ``--benchmark-json`` or ``--benchmark-save``."""
+"""Read the JSON of pytest-benchmark (``--benchmark-json`` or ``--benchmark-save``) and of pyperf."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ from data.comparisons.formats.tools.measurement import Measurement, SourceFiles,
 
 
 class _PytestStats(Summary):
-    """Seconds of a round; ``data`` has each of them, unless the file was saved without.
-
-    A summary counts only where there are no rounds, and may lack any of its numbers.
-    """
+    """Statistics of a test in seconds; `data` has every round, unless the file was saved without them."""
 
     data: list[float] | None = None
 
@@ -29,7 +26,7 @@ class _PytestFile(msgspec.Struct):
 
 
 def read_pytest_benchmark(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the rounds of every test; its parameters stand in its name."""
+    """Yield the rounds of every test, or its summary if the file has no rounds; names contain parameters."""
     for path in source.files:
         content = json_of(path, _PytestFile)
         for _, one in each(content.benchmarks, _PytestEntry, path, "benchmarks"):
@@ -44,21 +41,19 @@ _UNITS = {"second": "s", "byte": "B", "integer": ""}
 
 
 class _PyperfMetadata(msgspec.Struct, frozen=True):
-    """What a benchmark is called and measured in; what all have in common stands outside."""
+    """Name and unit of a benchmark; those that all benchmarks share are in the file's metadata."""
 
     name: str = ""
     unit: str = ""
 
 
 class _PyperfProcess(msgspec.Struct):
-    """A worker process; the first one of each benchmark only calibrates."""
+    """A worker process; the first process of each benchmark only calibrates and has no values."""
 
     values: list[float] = []
 
 
 class _PyperfBenchmark(msgspec.Struct):
-    """A benchmark with the values of all its processes."""
-
     runs: list[_PyperfProcess]
     metadata: _PyperfMetadata = _PyperfMetadata()
 
@@ -69,7 +64,7 @@ class _PyperfFile(msgspec.Struct):
 
 
 def read_pyperf(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the values of every benchmark, warm-ups and calibration left out."""
+    """Yield the values of every benchmark, without warm-ups and calibration."""
     for path in source.files:
         content = json_of(path, _PyperfFile)
         for place, one in each(content.benchmarks, _PyperfBenchmark, path, "benchmarks"):

@@ -1,4 +1,4 @@
-"""Which tool wrote a file, by what is in it; and if none did, which come nearest."""
+"""Recognise the tool that wrote a file by its content; for unknown content, name the nearest formats."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from data.errors import InputError
 
 
 class Keys:
-    """A sign in JSON: the path ``benchmarks.stats`` is the key ``stats`` of the first of ``benchmarks``.
+    """Recognises JSON by paths of keys.
 
-    `lines`: every line of the file is such a document.
+    The path ``benchmarks.stats`` is the key ``stats`` of the first element of ``benchmarks``. With `lines`,
+    the file has one JSON document per line.
     """
 
     def __init__(self, *paths: str, lines: bool = False) -> None:
@@ -25,21 +26,21 @@ class Keys:
 
 
 class Columns:
-    """A table is recognised by its header, which has one of each group of names."""
+    """Recognises a table by its header, which has at least one name of each group."""
 
     def __init__(self, *groups: Sequence[str]) -> None:
         self.groups = groups
 
 
-#: A pattern is searched in the lines of a text.
+#: Content that identifies a format; a pattern is searched in every line of a text.
 Sign = Keys | Columns | re.Pattern[str]
 
 
 class ToolFormat:
     """A format that a benchmark tool writes, recognised by any of its signs; docs/formats.md describes it.
 
-    `root` is the outermost element of its XML, `folder` the pattern of files in a directory that is one
-    source. `versions`: a source holds several versions, and all files of a directory are one source.
+    `root` is the root element of its XML, `folder` the pattern of the files in a directory that is one
+    source. `versions` is whether a source has several versions, and all files of a directory are one source.
     """
 
     def __init__(
@@ -49,22 +50,22 @@ class ToolFormat:
         self.root, self.folder, self.versions = root, folder, versions
 
 
-#: So many lines are looked at, of which each is cut off after so many letters.
+#: Number of lines that are inspected, and the characters of each.
 _LINES, _LETTERS = 200, 2000
-#: So many formats are named to somebody whose file is none of them.
+#: Number of formats that the error for unknown content names.
 _NEAREST = 2
 _DELIMITERS = ",;\t"
 
 
 class _JsonOutline:
-    """JSON of which only what is asked for is looked at."""
+    """JSON that is decoded lazily, one level at a time."""
 
     def __init__(self, raw: bytes | msgspec.Raw) -> None:
         self._raw = raw
 
     @cached_property
     def members(self) -> dict[str, _JsonOutline]:
-        """What an object holds, or the first element of a list."""
+        """The members of an object, or of a list's first element; empty for other or invalid JSON."""
         try:
             found = msgspec.json.decode(self._raw, type=dict[str, msgspec.Raw] | list[msgspec.Raw])
         except (ValueError, RecursionError):
@@ -74,21 +75,21 @@ class _JsonOutline:
         return _JsonOutline(found[0]).members if found else {}
 
     def has(self, path: str) -> bool:
-        """Tell whether a key is there, such as ``benchmarks.stats``; ``*`` is any."""
+        """Return whether a path such as ``benchmarks.stats`` exists; ``*`` is the first member."""
         key, _, rest = path.partition(".")
         one = next(iter(self.members.values()), None) if key == "*" else self.members.get(key)
         return one is not None and (not rest or one.has(rest))
 
 
 class UnreadFile:
-    """A file that may be of any tool."""
+    """A file whose format is to be recognised."""
 
     def __init__(self, path: Path, content: bytes | None = None) -> None:
         self.path, self.content = path, standard(bytes_of(path) if content is None else content)
 
     @cached_property
     def is_json(self) -> bool:
-        """Whether the whole of it is one JSON document."""
+        """Whether the content is one JSON document."""
         try:
             msgspec.json.decode(self.content, type=msgspec.Raw)
         except (ValueError, RecursionError):
@@ -97,12 +98,12 @@ class UnreadFile:
 
     @cached_property
     def outline(self) -> _JsonOutline:
-        """The file as one JSON document."""
+        """The content as one JSON document."""
         return _JsonOutline(self.content)
 
     @cached_property
     def lines(self) -> list[str]:
-        """The first lines that hold anything."""
+        """The first lines that are not blank, stripped and shortened."""
         ends = islice(self._ends(), _LINES)
         told = (self.content[start : min(end, start + _LETTERS)] for start, end in ends)
         return [line for line in (one.decode(errors="replace").strip() for one in told) if line]
@@ -117,7 +118,7 @@ class UnreadFile:
 
     @cached_property
     def first_document(self) -> _JsonOutline:
-        """The first line that is JSON on its own."""
+        """The first line that begins a JSON object; an empty object without one."""
         first = next((line for line in self.lines if line.startswith("{")), "{}")
         start = self.content.find(first[:_LETTERS].encode())
         end = self.content.find(b"\n", max(start, 0))
@@ -125,13 +126,13 @@ class UnreadFile:
 
     @cached_property
     def header(self) -> set[str]:
-        """The cells of the first line, if it is that of a table."""
+        """The cells of the first line that is not a comment, if the file were a table."""
         first = next((line for line in self.lines if not line.startswith("#")), "")
         delimiter = max(_DELIMITERS, key=first.count)
         return {cell.strip().strip("'\"") for cell in first.split(delimiter)}
 
     def lacks(self, sign: Sign) -> tuple[list[str], int]:
-        """Return which parts of a sign the file lacks, and how many parts the sign has."""
+        """Return the parts of a sign that are missing from the file, and the number of parts of the sign."""
         if isinstance(sign, Keys):
             outline = self.first_document if sign.lines else self.outline
             return [path for path in sign.paths if not outline.has(path)], len(sign.paths)
@@ -143,7 +144,7 @@ class UnreadFile:
 
 
 def recognised(file: UnreadFile, tools: Iterable[ToolFormat]) -> str | None:
-    """Return the name of the first tool with a sign that the file bears; None if there is none."""
+    """Return the name of the first tool with a sign that the file has completely, else None."""
     for tool in tools:
         if any(not file.lacks(sign)[0] for sign in tool.signs):
             return tool.name
@@ -151,14 +152,14 @@ def recognised(file: UnreadFile, tools: Iterable[ToolFormat]) -> str | None:
 
 
 def unknown_content(file: UnreadFile, tools: Iterable[ToolFormat], what: str) -> InputError:
-    """Return an error that names the formats which come nearest, and what the file lacks for each."""
+    """Return an error that names the formats nearest to the file, and the parts of each that are missing."""
     is_table = len(file.header) > 1
     shares: list[tuple[float, str]] = []
     for tool in tools:
         for sign in (one for one in tool.signs if isinstance(one, Keys | Columns)):
             lacking, wanted = file.lacks(sign)
             share = 1 - len(lacking) / wanted
-            # any table is near to formats that are tables
+            # every table is close to formats that are tables
             if share > 0 or (is_table and isinstance(sign, Columns)):
                 shares.append((share, f"{tool.name} (lacks {', '.join(lacking)})"))
     near = [told for _, told in sorted(shares, key=lambda one: -one[0])][:_NEAREST]

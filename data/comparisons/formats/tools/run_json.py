@@ -1,4 +1,4 @@
-"""The results of one run in JSON of our own: what whoever has no such tool writes."""
+"""Read perfjudge's JSON format for the results of one run, for users without a known tool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of labels: rows are added, never changed or removed."""
+"""Migration that creates the append-only table of labels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _REFUSED = "labels are only added: a withdrawn one is a row of its own"
 
 
 def upgrade(op: Operations) -> None:
-    """Make the table, and let the database refuse to change what is in it."""
+    """Create the table, with triggers that refuse to change or delete rows."""
     op.create_table(
         _TABLE,
         sa.Column("number", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),
@@ -25,7 +25,7 @@ def upgrade(op: Operations) -> None:
         sa.Column("model", sa.Text, nullable=False),
         sa.Column("labelled_at", sa.DateTime(timezone=True), nullable=False),
         sa.CheckConstraint("status IN ('pass', 'fail', 'cannot_tell')", name=f"{_TABLE}_status"),
-        # a number is never given twice
+        # never reuse a number
         sqlite_autoincrement=True,
     )
     op.create_index(f"{_TABLE}_of_whom", _TABLE, ["labelled_by", "labelled_at"])
