@@ -41,6 +41,9 @@ class ResultPage:
         the file without ``.md``.
     about, data, held_out, seed : str
         Subject, data set, held-out part of the data, and random seed.
+    figure, figure_source : str
+        Name of the figure that the index shows for the page, and its place in the page:
+        ``KEY / KEY / COLUMN`` as in `benchmarks.pages.documents`.
     command : str
         The command that writes the page, which is also printed in it. One that begins with ``dvc exp run``
         runs in a clone, so that the models and reports of this checkout stay as they are.
@@ -57,6 +60,8 @@ class ResultPage:
     about: str
     data: str
     held_out: str
+    figure: str
+    figure_source: str
     command: str
     minutes: float
     seed: str = "20261121"

@@ -33,7 +33,7 @@ from typing import Any
 
 from benchmarks.cards import PAGE as CARDS
 from benchmarks.cards import page as cards
-from benchmarks.pages import PAGES, RESULTS
+from benchmarks.pages import PAGES, RESULTS, ResultPage
 from data.errors import InputError
 from data.families import FAMILIES
 from data.paths import Places
@@ -425,17 +425,27 @@ def _progress(root: Path) -> str:
     return _markdown(["programs", "the run alone", *columns], rows)
 
 
-def _index(_: Path) -> str:
-    """Return the sections of docs/results/index.md, and every page in full."""
+def _index(root: Path) -> str:
+    """Return the sections of docs/results/index.md: a line and a figure per page."""
     parts = []
     for section in dict.fromkeys(page.section for page in PAGES):
         rows = [
-            [f"[{page.name}]({page.name}.md)", page.about, page.data, page.held_out, page.seed]
+            [
+                f"[{page.name}]({page.name}.md)",
+                f"{page.about} ({page.data})",
+                page.figure,
+                _headline(page, root),
+            ]
             for page in PAGES
             if page.section == section
         ]
-        parts += [f"## {section}", _markdown(["table", "what", "data", "held out", "seed"], rows)]
-    return "\n\n".join([*parts, "## All tables", *(f'--8<-- "results/{page.name}.md"' for page in PAGES)])
+        parts += [f"## {section}", _markdown(["page", "subject (data)", "figure", "value"], rows)]
+    return "\n\n".join(parts)
+
+
+def _headline(page: ResultPage, root: Path) -> str:
+    *keys, column = page.figure_source.split(" / ")
+    return _only(_cells(page.path(root).read_text(encoding="utf-8"), keys, column))
 
 
 #: Functions that write the tables between two marks, by name.
