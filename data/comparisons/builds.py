@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from data.comparisons.suite import Settings, Suite, SuiteOperation, Variant
+from data.comparisons.suite import Suite, SuiteOperation, Variant
 from data.errors import InputError
 from data.measure.child import TimedOutError, TimeLimits, execute
 
@@ -63,7 +63,7 @@ class Trial:
 
 #: Slowdowns from here on are regressions that an engineer would act on.
 FAIL = 0.03
-#: Slowdowns up to here are not regressions; those between `PASS` and `FAIL` get no label.
+#: Slowdowns up to here are not regressions; those between `PASS_UP_TO` and `FAIL_FROM` get no label.
 PASS = 0.02
 CONFIDENCE = 0.95
 
@@ -105,7 +105,6 @@ class Slowdown:
 
 
 def _ranks_outside(pairs: int) -> int:
-    """Return how many Walsh averages to cut from each end to get the interval with `CONFIDENCE`."""
     ways = np.ones(1)
     for rank in range(1, pairs + 1):
         ways = np.r_[ways, np.zeros(rank)] + np.r_[np.zeros(rank), ways]
@@ -138,16 +137,24 @@ class Workshop:
         """Run a build once and return the value of the operation's metric.
 
         It does `work` units, those of a build with injected work ``work * (1 + variant.extra)``. InputError
-        with the
-        last line of the output if the program is missing or fails; TimedOutError if it runs too long.
+        with the last line of the output if the program is missing or fails; TimedOutError if it runs too
+        long.
         """
         operation, place = variant.operation, f'operation "{variant.operation.name}"'
         done_work = max(1, round(work * (1 + variant.extra)))
-        values = self._values(variant.settings) | {"work": done_work, "threads": threads}
+        values: dict[str, object] = {
+            "python": f"{sys.executable} -s",
+            "programs": PROGRAMS,
+            "memory": self._memory,
+            "disk": self._disk,
+            **variant.settings,
+            "work": done_work,
+            "threads": threads,
+        }
         values["run"] = f"{values['python']} -S {PROGRAMS / 'runner.py'}"
         values["site"] = f"env PYTHONPATH={sysconfig.get_path('purelib')} {values['run']}"
-        values["out"] = self._built(operation, values)
-        command = _filled(operation.command, values, place)
+        values["out"] = self._built_program(operation, values)
+        command = _fill_template(operation.command, values, place)
         same, more = (operation.name, work, threads), 1 + max(0.0, variant.extra)
         limit = self._limits.seconds(same) * more
         done = execute(command, place, self._disk, limit, environment=_environment(values))
@@ -158,23 +165,28 @@ class Workshop:
             return real
         if operation.metric == "cpu":
             return user + kernel
-        return _printed(operation, done.last_line, work)
+        try:
+            seconds, *peak = map(float, done.last_line.split())
+            value = {"seconds": seconds, "rate": work / seconds}.get(operation.metric)
+            return peak[0] if value is None else value
+        except (ValueError, IndexError, ZeroDivisionError) as exc:
+            raise InputError(f"{done.last_line!r} is not a value of {operation.metric}", place=place) from exc
 
     def trial(self, operation: SuiteOperation) -> Trial:
         """Choose the work per sample and the samples per run of an operation by trying it out."""
-        build, (few, many) = operation.unchanged, self._suite.samples
+        build, (fewest, largest) = operation.unchanged, self._suite.samples
         try:
-            work = operation.work or self._work(build, self._suite.seconds)
+            work = operation.work or self._choose_work(build, self._suite.seconds)
             noise = self._noise(build, work)
             if noise > SCATTERED and operation.work is None:
                 work *= 2
                 noise = self._noise(build, work)
         except InputError as exc:
             return Trial(operation.name, "", 0, 0, 0.0, str(exc))
-        samples = next(enough for most, enough in ENOUGH if noise <= most)
-        return Trial(operation.name, "", work, min(many, max(few, samples)), noise, "")
+        samples = next(number for limit, number in ENOUGH if noise <= limit)
+        return Trial(operation.name, "", work, min(largest, max(fewest, samples)), noise, "")
 
-    def _work(self, build: Variant, seconds: float) -> int:
+    def _choose_work(self, build: Variant, seconds: float) -> int:
         self._seconds(build, 1)  # warm the caches
         work, took = 1, self._seconds(build, 1)
         while took < seconds / 2 and work < 10**9:
@@ -193,22 +205,12 @@ class Workshop:
         middle = np.median(values)
         return float(1.4826 * np.median(abs(values - middle)) / middle)
 
-    def _values(self, settings: Settings) -> dict[str, object]:
-        return {
-            "python": f"{sys.executable} -s",
-            "programs": PROGRAMS,
-            "memory": self._memory,
-            "disk": self._disk,
-            **settings,
-        }
-
-    def _built(self, operation: SuiteOperation, values: Mapping[str, object]) -> Path:
-        """Return the path of the operation's built program; build it unless an earlier call did."""
-        told = hashlib.sha256(operation.build.format_map({**values, "out": "", "work": 0}).encode())
-        out = self._disk / f"built-{told.hexdigest()[:16]}"
+    def _built_program(self, operation: SuiteOperation, values: Mapping[str, object]) -> Path:
+        digest = hashlib.sha256(operation.build.format_map({**values, "out": "", "work": 0}).encode())
+        out = self._disk / f"built-{digest.hexdigest()[:16]}"
         if operation.build and not out.exists():
             place, fresh = f'operation "{operation.name}"', out.with_suffix(".new")
-            command = _filled(operation.build, {**values, "out": fresh}, place)
+            command = _fill_template(operation.build, {**values, "out": fresh}, place)
             limit, environment = self._limits.seconds(("build", place)), _environment(values)
             try:
                 execute(command, place, self._disk, limit, environment=environment).require(place)
@@ -219,22 +221,12 @@ class Workshop:
         return out
 
 
-def _filled(template: str, values: Mapping[str, object], place: str) -> list[str]:
+def _fill_template(template: str, values: Mapping[str, object], place: str) -> list[str]:
     try:
         return shlex.split(template.format_map(values))
     except KeyError as exc:
-        raise InputError(f"{exc.args[0]!r} is no setting", place=place) from exc
+        raise InputError(f"{exc.args[0]!r} is not a setting", place=place) from exc
 
 
 def _environment(values: Mapping[str, object]) -> dict[str, str]:
     return {"LC_ALL": "C"} | {name: str(value) for name, value in values.items() if name.isupper()}
-
-
-def _printed(operation: SuiteOperation, line: str, work: int) -> float:
-    """Return the operation's metric from the line that the program printed: seconds and peak memory."""
-    try:
-        seconds, *peak = map(float, line.split())
-        value = {"seconds": seconds, "rate": work / seconds}.get(operation.metric)
-        return peak[0] if value is None else value
-    except (ValueError, IndexError, ZeroDivisionError) as exc:
-        raise InputError(f"{line!r} is no {operation.metric}", place=f'operation "{operation.name}"') from exc

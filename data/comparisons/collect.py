@@ -5,17 +5,16 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
 
 import pandas as pd
 
 from data.comparisons import suite as suites
 from data.comparisons.builds import BuildRun, Slowdown, Trial, Workshop
 from data.comparisons.suite import METRICS, PlannedBuildRun, Suite, SuiteOperation, Variant, plan
-from data.comparisons.tables import ComparisonTables
+from data.comparisons.tables import ComparisonTables, LabelRow, Series
 from data.errors import InputError
 from data.measure.child import TimedOutError
 from data.measure.machine import Disturbance, Pinned, name
@@ -29,15 +28,8 @@ SPANS = (1, 1, 1, 2, 3, 5)
 RunKey = tuple[str, int]
 
 
-class Reference(NamedTuple):
-    """Reference slowdown of one configuration, measured by running both builds in turn; see `Slowdown`."""
-
-    comparison_id: str
-    threads: int
-    slowdown: float
-    low: float
-    high: float
-    repetitions: int
+#: Columns of the reference slowdowns of configurations, measured by running both builds in turn.
+REFERENCE = ["comparison_id", "threads", "slowdown", "low", "high", "repetitions"]
 
 
 @dataclass(frozen=True)
@@ -56,25 +48,26 @@ class Pairing:
 
     @property
     def source(self) -> str:
-        """How the true label is known."""
+        """Source of the true label."""
         return "reference measurement" if self.variant.change else "the same build"
 
     @property
     def worst(self) -> Slowdown:
         """The largest slowdown of any configuration; zeros where the builds are the same."""
-        return max(self.slowdowns.values(), key=lambda one: one.share, default=Slowdown(0.0, 0.0, 0.0, 0))
+        slowdowns = self.slowdowns.values()
+        return max(slowdowns, key=lambda slowdown: slowdown.share, default=Slowdown(0.0, 0.0, 0.0, 0))
 
     @property
     def status(self) -> str | None:
         """The label: "fail" if any configuration is slower for certain, "pass" if none is, else None."""
-        statuses = {one.status for one in self.slowdowns.values()}
+        statuses = {slowdown.status for slowdown in self.slowdowns.values()}
         if "fail" in statuses:
             return "fail"
         return None if None in statuses else "pass"
 
 
 def tables(suite: Suite, journal: Journal[BuildRun]) -> tuple[ComparisonTables, pd.DataFrame]:
-    """Return the tables of a measurement, and one row per comparison and number of threads as `Reference`.
+    """Return the tables of a measurement, and a table of reference slowdowns with the columns `REFERENCE`.
 
     The order of an unchanged run is the number of its pass. Runs of changed builds have higher orders, so
     that none is history of a comparison. A changed build is compared with the last passes measured before it;
@@ -94,21 +87,16 @@ def tables(suite: Suite, journal: Journal[BuildRun]) -> tuple[ComparisonTables, 
     comparisons = [_comparison(pairing, trials) for pairing in pairings]
     now = datetime.now(UTC)
     labels = [
-        {
-            "comparison_id": one.comparison_id,
-            "status": one.status,
-            "labelled_by": one.source,
-            "labelled_at": now,
-        }
-        for one in pairings
-        if one.status is not None
+        LabelRow(pairing.comparison_id, pairing.status, pairing.source, labelled_at=now)._asdict()
+        for pairing in pairings
+        if pairing.status is not None
     ]
     references = [
-        Reference(pairing.comparison_id, threads, one.share, one.low, one.high, one.pairs)
+        (pairing.comparison_id, threads, *astuple(slowdown))
         for pairing in pairings
-        for threads, one in pairing.slowdowns.items()
+        for threads, slowdown in pairing.slowdowns.items()
     ]
-    reference = pd.DataFrame(references, columns=[*Reference.__annotations__])
+    reference = pd.DataFrame(references, columns=REFERENCE)
     return ComparisonTables.of_rows(results, comparisons, labels), reference
 
 
@@ -117,7 +105,7 @@ def _orders(operation: SuiteOperation, suite: Suite, entries: Sequence[BuildRun]
     for entry in entries:
         if entry.purpose == "run":
             runs[entry.change, entry.number].append(entry)
-    complete = sorted(key for key, found in runs.items() if len(found) == len(operation.threads))
+    complete = sorted(key for key, entries in runs.items() if len(entries) == len(operation.threads))
     changed = [key for key in complete if key[0]]
     unchanged = {key: key[1] for key in complete if not key[0]}
     return unchanged | {key: suite.passes + place for place, key in enumerate(changed)}
@@ -126,71 +114,60 @@ def _orders(operation: SuiteOperation, suite: Suite, entries: Sequence[BuildRun]
 def _results(
     operation: SuiteOperation, orders: dict[RunKey, int], entries: Sequence[BuildRun]
 ) -> Iterator[dict[str, object]]:
-    unit, better = METRICS[operation.metric]
-    common = {
-        "group": operation.group,
-        "benchmark": BENCHMARK,
-        "operation": operation.name,
-        "machine": name(),
-        "unit": unit,
-        "better": better,
-    }
+    names = (operation.group, BENCHMARK, operation.name, name(), *METRICS[operation.metric])
     for entry in entries:
         key = entry.change, entry.number
-        if entry.purpose != "run" or key not in orders:
-            continue
-        which = {
-            "series_id": f"{operation.name}/{entry.threads}",
-            "threads": entry.threads,
-            "version": entry.change or f"pass {entry.number + 1}",
-            "order": orders[key],
-            "measured_at": pd.Timestamp(entry.at),
-        }
-        for value in entry.values:  # noqa: PD011 - a field, not pandas'
-            yield {**common, **which, "value": value}
+        if entry.purpose == "run" and key in orders:
+            series = Series(f"{operation.name}/{entry.threads}", *names, entry.threads)
+            run = {
+                "version": entry.change or f"pass {entry.number + 1}",
+                "order": orders[key],
+                "measured_at": pd.Timestamp(entry.at),
+            }
+            for value in entry.values:  # noqa: PD011 - a field, not pandas'
+                yield {**series._asdict(), **run, "value": value}
 
 
 def _pairings(
     operation: SuiteOperation, suite: Suite, orders: dict[RunKey, int], entries: Sequence[BuildRun]
 ) -> Iterator[Pairing]:
     begun = {(entry.change, entry.number): entry.at for entry in reversed(entries) if entry.purpose == "run"}
-    able = sorted(number for change, number in orders if not change)[suite.history :]
-    drawn = random.Random(f"{suite.seed} {operation.name}")
-    for before, target in _same(able, drawn)[: suite.same]:
+    passes = sorted(number for change, number in orders if not change)[suite.history :]
+    generator = random.Random(f"{suite.seed} {operation.name}")
+    for before, target in _pairs_of_passes(passes, generator)[: suite.same]:
         identifier = f"{operation.name}/pass {before[1] + 1} and {target[0] + 1}"
         yield Pairing(identifier, operation.unchanged, before, target, {})
     for variant in suite.changed(operation):
-        mine = sorted(key for key in orders if key[0] == variant.change)
-        slowdowns = _slowdowns(variant, entries)
-        earlier = [number for number in able if mine and begun["", number] < min(begun[key] for key in mine)]
+        runs = sorted(key for key in orders if key[0] == variant.change)
+        better = METRICS[operation.metric][1]
+        slowdowns = {
+            entry.threads: Slowdown.of(entry.unchanged, entry.values, better)
+            for entry in entries
+            if (entry.change, entry.purpose) == (variant.change, "reference")
+        }
+        first = min((begun[key] for key in runs), default="")
+        earlier = [number for number in passes if begun["", number] < first]
         if earlier and slowdowns.keys() == set(operation.threads):
-            before = _back(earlier, drawn.choice(SPANS))
-            after = orders[mine[0]], orders[mine[-1]]
+            before = _last_passes(earlier, generator.choice(SPANS))
+            after = orders[runs[0]], orders[runs[-1]]
             yield Pairing(f"{operation.name}/{variant.change}", variant, before, after, slowdowns)
 
 
-def _same(passes: Sequence[int], drawn: random.Random) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+def _pairs_of_passes(
+    passes: Sequence[int], generator: random.Random
+) -> list[tuple[tuple[int, int], tuple[int, int]]]:
     """Pair the last passes with earlier ones, at short and at random distances in turn; lengths are drawn."""
     pairs = []
     for place in range(len(passes) - 1, 0, -1):
-        length = min(drawn.choice(SPANS), len(passes) - place)
-        gap = place if place % 2 else drawn.randrange(1, place + 1)
+        length = min(generator.choice(SPANS), len(passes) - place)
+        gap = place if place % 2 else generator.randrange(1, place + 1)
         target = passes[place], passes[place + length - 1]
-        pairs.append((_back(passes[:gap], drawn.choice(SPANS)), target))
+        pairs.append((_last_passes(passes[:gap], generator.choice(SPANS)), target))
     return pairs
 
 
-def _back(passes: Sequence[int], length: int) -> tuple[int, int]:
+def _last_passes(passes: Sequence[int], length: int) -> tuple[int, int]:
     return passes[max(0, len(passes) - length)], passes[-1]
-
-
-def _slowdowns(variant: Variant, entries: Sequence[BuildRun]) -> dict[int, Slowdown]:
-    better = METRICS[variant.operation.metric][1]
-    return {
-        entry.threads: Slowdown.of(entry.unchanged, entry.values, better)
-        for entry in entries
-        if (entry.change, entry.purpose) == (variant.change, "reference")
-    }
 
 
 def _comparison(pairing: Pairing, trials: Mapping[str, Trial]) -> dict[str, object]:
@@ -237,9 +214,9 @@ class MeasurementSession:
 
     def lacks(self, variant: Variant) -> bool:
         """Return whether an earlier problem shows that this machine cannot measure the build."""
-        mine = variant.operation.name
+        operation = variant.operation.name
         return any(
-            note.operation == mine and note.change in {"", variant.change} and note.problem
+            note.operation == operation and note.change in {"", variant.change} and note.problem
             for note in self.journal.notes
         )
 
@@ -268,14 +245,15 @@ class MeasurementSession:
         return [BuildRun(*task.key, at, watch.share(), tuple(values), tuple(unchanged))]
 
     def _pairs(self, task: PlannedBuildRun, work: int) -> tuple[list[float], list[float]]:
-        """Sample both builds in turn until the label is clear or the maximum number of pairs is reached."""
-        few, many = self.suite.pairs
+        fewest, largest = self.suite.pairs
         better = METRICS[task.variant.operation.metric][1]
         builds = [task.variant.operation.unchanged, task.variant]
         values: tuple[list[float], list[float]] = ([], [])
         shuffle = random.Random(str(task.key))
-        while len(values[0]) < few or (len(values[0]) < many and Slowdown.of(*values, better).status is None):
-            for _ in range(few if not values[0] else MORE_PAIRS):
+        while len(values[0]) < fewest or (
+            len(values[0]) < largest and Slowdown.of(*values, better).status is None
+        ):
+            for _ in range(fewest if not values[0] else MORE_PAIRS):
                 for side in shuffle.sample((0, 1), 2):
                     values[side].append(self.workshop.sample(builds[side], work, task.threads))
         return values
@@ -283,21 +261,21 @@ class MeasurementSession:
     def _noted(self, trial: Trial) -> Trial:
         self.journal.note(trial)
         if trial.problem:
-            what = f"build {trial.change!r} of " if trial.change else ""
-            self.screen.say(f'leaving out {what}operation "{trial.operation}": {trial.problem}')
+            build = f"build {trial.change!r} of " if trial.change else ""
+            self.screen.say(f'leaving out {build}operation "{trial.operation}": {trial.problem}')
         return trial
 
 
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
-    """Measure a suite and write tables of what is complete; signature of `data.collect.collect`."""
+    """Measure a suite and write the tables of its complete runs; signature of `data.collect.collect`."""
     suite = suites.load(path)
     session = Session.begin(directory, suite, screen, "runs", BuildRun, note=Trial)
     laboratory = MeasurementSession(
         suite, Workshop(suite, directory, session.limits), session.journal, screen
     )
     with Pinned(suite.processor, suite.nice) as pinned, session:
-        for what, told in pinned.settings.items():
-            screen.say(f"{what}: {told}")
+        for setting, value in pinned.settings.items():
+            screen.say(f"{setting}: {value}")
         session.measure(
             [task for task in plan(suite) if not laboratory.lacks(task.variant)], laboratory.measure
         )

@@ -53,14 +53,14 @@ def missing(results: pd.DataFrame) -> tuple[Missing, ...]:
     Parts of a missing machine or operation are not listed again. `results` are those of both runs; the order
     is 0 for the baseline and 1 for the target.
     """
-    found: list[Missing] = []
+    parts: list[Missing] = []
     for keys in (["machine"], OPERATION, CONFIGURATION):
-        there = results[[*keys, "order"]].drop_duplicates()
-        alone = ~there.duplicated(keys, keep=False)
-        rows = there[alone].sort_values("order", kind="stable").to_dict("records")
-        found += [Missing(SIDES[row.pop("order")], **row) for row in rows]
+        measured = results[[*keys, "order"]].drop_duplicates()
+        alone = ~measured.duplicated(keys, keep=False)
+        rows = measured[alone].sort_values("order", kind="stable").to_dict("records")
+        parts += [Missing(SIDES[row.pop("order")], **row) for row in rows]
         results = results[_in_both(results, keys)]
-    return tuple(found)
+    return tuple(parts)
 
 
 def comparable(results: pd.DataFrame) -> pd.DataFrame:
@@ -73,21 +73,21 @@ def comparable(results: pd.DataFrame) -> pd.DataFrame:
     return results[common | ~common.groupby([results[name] for name in OPERATION]).transform("any")]
 
 
-def told(found: Sequence[Missing], names: tuple[str, str]) -> Iterator[str]:
+def told(parts: Sequence[Missing], names: tuple[str, str]) -> Iterator[str]:
     """Yield a line per kind of missing part and side; `names` are the names of baseline and target."""
-    called = dict(zip(SIDES, names, strict=True))
-    for (kind, side), group in groupby(found, key=lambda one: (one.kind, one.only_in)):
-        alone = [str(one) for one in group]
-        yield f"{counted(len(alone), kind)} only in {called[side]}: {listed(alone)}"
+    name_of_side = dict(zip(SIDES, names, strict=True))
+    for (kind, side), group in groupby(parts, key=lambda part: (part.kind, part.only_in)):
+        texts = list(map(str, group))
+        yield f"{counted(len(texts), kind)} only in {name_of_side[side]}: {listed(texts)}"
 
 
-def counted(number: int, what: str) -> str:
+def counted(number: int, noun: str) -> str:
     """Return a number and its noun, such as "2 operations"."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return the first `NAMED` names, and the number of the others."""
+    """Return the first `MAX_NAMES` names, and the number of the others."""
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return f"{', '.join(names[:NAMED])}{more}"
 
@@ -133,17 +133,19 @@ def paired(baseline: pd.DataFrame, target: pd.DataFrame, names: tuple[str, str] 
     """
     results = pd.concat([baseline.assign(order=0), target.assign(order=1)], ignore_index=True)
     results[OPERATION] = results[OPERATION].fillna("unknown")
-    found = missing(results)
-    notes = tuple(told(found, names))
+    parts = missing(results)
+    notes = tuple(told(parts, names))
     results = comparable(results)
     if results.empty:
-        problem = "have no operation of one benchmark and machine in common"
-        hint = _match_hint(baseline, target)
-        reasons = "; ".join(filter(None, [*notes, hint]))
-        raise InputError(f"{problem}: {reasons}", file=f"{names[0]} and {names[1]}")
+        reasons = "; ".join(filter(None, [*notes, _match_hint(baseline, target)]))
+        problem = f"have no operation of one benchmark and machine in common: {reasons}"
+        raise InputError(problem, file=f"{names[0]} and {names[1]}")
     require_one_direction(results, names)
     results, converted = in_one_unit(results, names)
-    return TwoRuns(_tables(results), found, (*notes, *converted))
+    common = results.loc[results["order"] == 0, OPERATION].drop_duplicates(ignore_index=True)
+    orders = {"baseline_from": 0, "baseline_to": 0, "target_from": 1, "target_to": 1}
+    comparisons = common.assign(comparison_id=common.agg("/".join, axis=1), **orders, source="")
+    return TwoRuns(ComparisonTables.of_rows(results, comparisons), parts, (*notes, *converted))
 
 
 @dataclass(frozen=True)
@@ -167,8 +169,8 @@ class MatchedOperations:
             return results
         matched = _rows_of(results, self.renamed)
         # an operation of the target whose name a renamed one takes is not compared
-        kept = matched if self.only else matched | ~_rows_of(results, self.renamed.values())
-        results = results[kept].copy()
+        selected = matched if self.only else matched | ~_rows_of(results, self.renamed.values())
+        results = results[selected].copy()
         keys = pd.MultiIndex.from_frame(results[_NAMED])
         names = [self.renamed.get(key, key) for key in keys]
         results[_NAMED] = pd.DataFrame(names, columns=_NAMED, index=results.index, dtype="str")
@@ -176,8 +178,8 @@ class MatchedOperations:
 
     def name_in_target(self, benchmark: str, operation: str) -> str:
         """Return the target's name of an operation of the baseline; empty if it is not renamed."""
-        names = (own[1] for own, given in self.renamed.items() if given == (benchmark, operation))
-        return next(names, "")
+        names = {baseline: target[1] for target, baseline in self.renamed.items()}
+        return names.get((benchmark, operation), "")
 
 
 def _rows_of(results: pd.DataFrame, operations: Collection[NamedOperation]) -> pd.Series[bool]:
@@ -204,41 +206,40 @@ def matched_operations(
         If a side has no such operation, or several, or if an operation is matched twice.
     """
     sides = [_operations(results) for results in (baseline, target)]
-    found: dict[NamedOperation, NamedOperation] = {}
+    renamed: dict[NamedOperation, NamedOperation] = {}
     for text in wanted:
-        given, own = _resolved(text, sides, names)
-        if own in found or given in found.values():
-            raise InputError("names an operation that another --match names", place=_option(text))
-        found[own] = given
-    return found
+        before, after = _resolve_match(text, sides, names)
+        if after in renamed or before in renamed.values():
+            raise InputError("names an operation that another --match names", place=_match_option(text))
+        renamed[after] = before
+    return renamed
 
 
-def _resolved(
+def _resolve_match(
     text: str, sides: Sequence[Sequence[NamedOperation]], names: tuple[str, str]
 ) -> list[NamedOperation]:
-    parts = text.split("=")
-    divided = [("=".join(parts[:at]), "=".join(parts[at:])) for at in range(1, len(parts))]
-    if not divided:
-        raise InputError("has no =; expected BASE=NEW, an operation of each side", place=_option(text))
-    candidates = [[_called(name, side) for name, side in zip(pair, sides, strict=True)] for pair in divided]
-    known = [at for at, one in enumerate(candidates) if all(one)]
-    if not known:
-        at = max(range(len(divided)), key=lambda at: sum(map(bool, candidates[at])))
-        side = next(side for side, found in enumerate(candidates[at]) if not found)
-        name = divided[at][side]
-        problem = f'operation "{name}" of {names[side]} {unknown(name, _unique(sides[side]))}'
-        raise InputError(problem, place=_option(text))
-    one = candidates[known[0]]
-    if len(known) > 1 or any(len(found) > 1 for found in one):
-        told = ", ".join("/".join(own) for found in one for own in found if len(found) > 1)
-        hint = f"; it may be {told}" if told else ""
-        raise InputError(
-            f"may be read in several ways{hint}; expected benchmark/operation", place=_option(text)
-        )
-    return [found[0] for found in one]
+    """Return the operation of the baseline and that of the target in ``BASE=NEW``."""
+    option, parts = _match_option(text), text.split("=")
+    splits = [("=".join(parts[:at]), "=".join(parts[at:])) for at in range(1, len(parts))]
+    if not splits:
+        raise InputError("has no =; expected BASE=NEW, an operation of each side", place=option)
+    # for each split and side, the operations with that name
+    candidates = [[_with_name(name, side) for name, side in zip(pair, sides, strict=True)] for pair in splits]
+    complete = [pair for pair in candidates if all(pair)]
+    if not complete:
+        at = max(range(len(splits)), key=lambda at: sum(map(bool, candidates[at])))
+        side = candidates[at].index([])
+        name = splits[at][side]
+        problem = f'operation "{name}" of {names[side]} {unknown(name, _unique_names(sides[side]))}'
+        raise InputError(problem, place=option)
+    ambiguous = [operation for operations in complete[0] if len(operations) > 1 for operation in operations]
+    if len(complete) > 1 or ambiguous:
+        hint = f"; it may be {', '.join(map('/'.join, ambiguous))}" if ambiguous else ""
+        raise InputError(f"may be read in several ways{hint}; expected benchmark/operation", place=option)
+    return [operations[0] for operations in complete[0]]
 
 
-def _option(text: str) -> str:
+def _match_option(text: str) -> str:
     return f"--match {shlex.quote(text)}"
 
 
@@ -246,14 +247,15 @@ def _operations(results: pd.DataFrame) -> list[NamedOperation]:
     return list(results[_NAMED].fillna(UNKNOWN).drop_duplicates().itertuples(index=False, name=None))
 
 
-def _called(name: str, operations: Sequence[NamedOperation]) -> list[NamedOperation]:
-    return [one for one in operations if name in {one[1], "/".join(one)}]
+def _with_name(name: str, operations: Sequence[NamedOperation]) -> list[NamedOperation]:
+    return [operation for operation in operations if name in {operation[1], "/".join(operation)}]
 
 
-def _unique(operations: Sequence[NamedOperation]) -> Iterator[str]:
+def _unique_names(operations: Sequence[NamedOperation]) -> Iterator[str]:
     """Yield an unambiguous name of each operation: its name alone, or with its benchmark."""
-    for one in operations:
-        yield one[1] if len(_called(one[1], operations)) == 1 else "/".join(one)
+    for operation in operations:
+        name = operation[1]
+        yield name if len(_with_name(name, operations)) == 1 else "/".join(operation)
 
 
 #: Number of operations per side that are searched for the most similar names.
@@ -266,13 +268,13 @@ def _match_hint(baseline: pd.DataFrame, target: pd.DataFrame) -> str:
     if not machines[0] & machines[1]:
         return ""
     operations = [_operations(results)[:_ALIKE] for results in (baseline, target)]
-    sides = [list(_unique(side)) for side in operations]
+    sides = [list(_unique_names(side)) for side in operations]
     if not {*sides[0]}.isdisjoint(sides[1]):
         # the benchmarks differ
-        sides = [["/".join(one) for one in side] for side in operations]
+        sides = [["/".join(operation) for operation in side] for side in operations]
     pairs = product(sides[0], sides[1])
     before, after = max(pairs, key=lambda pair: SequenceMatcher(None, pair[0], pair[1]).ratio())
-    return f"compare two of them with {_option(f'{before}={after}')}"
+    return f"compare two of them with {_match_option(f'{before}={after}')}"
 
 
 def paired_runs(
@@ -283,14 +285,14 @@ def paired_runs(
 ) -> TwoRuns:
     """Compare several runs per side; `earlier` runs, oldest first, become the baseline's history.
 
-    The order of a run is its index in earlier, baseline and target runs together. Raises as `paired`.
+    The order of a run is its index in earlier, baseline and target runs together. Raises as `pair_results`.
     """
-    there = pd.concat([run[CONFIGURATION] for run in baseline]).drop_duplicates()
-    past = [run.merge(there, on=CONFIGURATION) for run in earlier]
+    configurations = pd.concat([run[CONFIGURATION] for run in baseline]).drop_duplicates()
+    past = [run.merge(configurations, on=CONFIGURATION) for run in earlier]
     first = len(past) + len(baseline)
     # the baseline comes first, because its order and units are used
-    before = pd.concat([_numbered(baseline, len(past)), *([_numbered(past, 0)] if past else [])])
-    pair = paired(before, _numbered(target, first), names)
+    before = pd.concat([*_with_run_numbers(baseline, len(past)), *_with_run_numbers(past, 0)])
+    pair = paired(before, pd.concat(_with_run_numbers(target, first)), names)
     results, comparisons = pair.tables.results, pair.tables.comparisons
     orders = {"baseline_from": len(past), "baseline_to": first - 1}
     orders |= {"target_from": first, "target_to": first + len(target) - 1}
@@ -302,17 +304,8 @@ def paired_runs(
     return replace(pair, tables=tables)
 
 
-def _numbered(runs: Sequence[pd.DataFrame], first: int) -> pd.DataFrame:
-    return pd.concat(
-        [run.assign(**{_RUN: place}) for place, run in enumerate(runs, first)], ignore_index=True
-    )
-
-
-def _tables(results: pd.DataFrame) -> ComparisonTables:
-    common = results.loc[results["order"] == 0, OPERATION].drop_duplicates(ignore_index=True)
-    orders = {"baseline_from": 0, "baseline_to": 0, "target_from": 1, "target_to": 1}
-    comparisons = common.assign(comparison_id=common.agg("/".join, axis=1), **orders, source="")
-    return ComparisonTables.of_rows(results, comparisons)
+def _with_run_numbers(runs: Sequence[pd.DataFrame], first: int) -> list[pd.DataFrame]:
+    return [run.assign(**{_RUN: number}) for number, run in enumerate(runs, first)]
 
 
 def require_one_direction(results: pd.DataFrame, names: tuple[str, str]) -> None:
@@ -331,34 +324,27 @@ def in_one_unit(results: pd.DataFrame, names: tuple[str, str]) -> tuple[pd.DataF
     Returns the results, and notes on conversions and on missing units. InputError if two units of an
     operation measure different quantities.
     """
-    given = results["unit"].where(results["unit"].map(is_told))
-    first = _first_of_operation(results, given)
+    units = results["unit"].where(results["unit"].map(is_told))
+    first = _first_of_operation(results, units)
     results = results.assign(unit=first.fillna(UNKNOWN))
-    others = results.assign(given=given)[first.notna() & (given != first)]
+    others = results.assign(given=units)[first.notna() & (units != first)]
     notes = []
     for (order, unit, into), rows in others.groupby(["order", "given", "unit"], dropna=False):
-        scale = _scale(rows.iloc[0], names)
+        scale = Fraction(1) if pd.isna(unit) else factor(unit, into)
+        if scale is None:
+            problem = f'unit "{unit}" cannot be converted to "{into}" of {names[0]}'
+            raise _error(problem, rows.iloc[0], names)
         results.loc[rows.index, "value"] = rows["value"] * scale.numerator / scale.denominator
         how = "no unit, taken to be" if pd.isna(unit) else f"{unit}, multiplied by {float(scale):.10g} to"
         operations = rows[OPERATION].drop_duplicates().agg("/".join, axis=1).tolist()
         if scale != 1 or pd.isna(unit):
-            told = f"{counted(len(operations), 'operation')} in {how} {into}: {listed(operations)}"
-            notes.append(f"{names[order]}: {told}")
+            text = f"{counted(len(operations), 'operation')} in {how} {into}: {listed(operations)}"
+            notes.append(f"{names[order]}: {text}")
     return results, notes
 
 
 def _first_of_operation(results: pd.DataFrame, column: pd.Series) -> pd.Series:
     return column.groupby([results[name] for name in OPERATION]).transform("first")
-
-
-def _scale(row: pd.Series, names: tuple[str, str]) -> Fraction:
-    if pd.isna(row["given"]):
-        return Fraction(1)
-    scale = factor(row["given"], row["unit"])
-    if scale is None:
-        problem = f'unit "{row["given"]}" cannot be converted to "{row["unit"]}" of {names[0]}'
-        raise _error(problem, row, names)
-    return scale
 
 
 def _error(problem: str, row: pd.Series, names: tuple[str, str]) -> InputError:

@@ -15,8 +15,8 @@ class LabelRules(Section):
 
     The baseline is ``versions_before`` versions before a boundary, the target ``versions_after`` after it;
     ``versions_later`` more versions are kept for models that judge in hindsight. The other rules are
-    explained at `data.comparisons.formats.sap_hana.boundaries`. With ``doubtful``, changes that fewer than
-    ``annotators`` people marked are included, with the labels of these people but without a consensus.
+    explained at `data.comparisons.formats.sap_hana.find_boundaries`. With ``doubtful``, changes that fewer
+    than ``annotators`` people marked are included, with the labels of these people but without a consensus.
     """
 
     versions_before: Count = 10

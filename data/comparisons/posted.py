@@ -23,13 +23,13 @@ from data.comparisons.tables import FIVE_NUMBERS
 
 
 def named_sides(comparisons: Sequence[Comparison]) -> NamedSides:
-    """Return the sides of requested comparisons, equal to those of their tables."""
+    """Return the names and sides of requested comparisons, equal to those of their tables."""
     return NamedSides(
-        [one.comparison_id for one in comparisons],
-        [one.benchmark for one in comparisons],
-        [one.operation for one in comparisons],
-        _SampleLists(comparisons).sides(stated_of([one.siblings_worse for one in comparisons])),
-        lambda: [one.unit for one in comparisons],
+        [comparison.comparison_id for comparison in comparisons],
+        [comparison.benchmark for comparison in comparisons],
+        [comparison.operation for comparison in comparisons],
+        _SampleLists(comparisons).sides(stated_of([comparison.siblings_worse for comparison in comparisons])),
+        lambda: [comparison.unit for comparison in comparisons],
     )
 
 
@@ -52,18 +52,18 @@ class _SampleLists:
         self.summaries: list[tuple[int, int, tuple[float, ...]]] = []
         for row, comparison in enumerate(comparisons):
             sign = -1.0 if comparison.better == "lower" else 1.0
-            for one in sorted(comparison.configurations, key=_BY_THREADS):
-                if _is_measured(one.baseline) or _is_measured(one.target):
-                    self._add(row, one)
+            for configuration in sorted(comparison.configurations, key=_BY_THREADS):
+                if _is_measured(configuration.baseline) or _is_measured(configuration.target):
+                    self._add_configuration(row, configuration)
                     self.signs.append(sign)
 
-    def _add(self, row: int, one: Configuration) -> None:
+    def _add_configuration(self, row: int, configuration: Configuration) -> None:
         start, order = len(self.values), 0
-        if one.history:
-            history = _with_samples(one.history)[-HISTORY_VERSIONS:]
+        if configuration.history:
+            history = _with_samples(configuration.history)[-HISTORY_VERSIONS:]
             self._add_versions(history, -len(history))
         stops = [len(self.values)]
-        for place, side in enumerate((one.baseline, one.target)):
+        for place, side in enumerate((configuration.baseline, configuration.target)):
             versions: Sequence[list[float]] = ()
             if not isinstance(side, list):
                 self.summaries.append((place, len(self.signs), _FIVE(side)))
@@ -72,14 +72,13 @@ class _SampleLists:
                 self._add_versions(versions, order)
             order += len(versions) or 1
             stops.append(len(self.values))
-        if one.later:
-            self._add_versions(_with_samples(one.later)[:LATER_VERSIONS], order)
+        if configuration.later:
+            self._add_versions(_with_samples(configuration.later)[:LATER_VERSIONS], order)
         before, between, after = stops
         lengths = before - start, between - before, after - between, len(self.values) - after
-        self.configurations.extend((row, one.threads, *lengths))
+        self.configurations.extend((row, configuration.threads, *lengths))
 
     def _add_versions(self, versions: Sequence[list[float]], first: int) -> None:
-        """Append versions with consecutive orders from `first` on."""
         for order, samples in enumerate(versions, first):
             self.values.extend(samples)
             self.versions.extend((order, len(samples)))
@@ -102,7 +101,6 @@ class _SampleLists:
 
 
 def _is_measured(side: list[float] | list[list[float]] | FiveNumbers) -> bool:
-    """Return whether a side is a summary or has at least one sample."""
     if not isinstance(side, list):
         return True
     return any(side) if side and isinstance(side[0], list) else bool(side)

@@ -41,7 +41,7 @@ class FiveNumbers(RequestPart):
     median: FiniteFloat
     q3: FiniteFloat
     max: FiniteFloat
-    mean: FiniteFloat = Field(default_factory=float, description="May be left out, as may the next.")
+    mean: FiniteFloat = Field(default_factory=float, description="Optional, like `stdev`.")
     stdev: FiniteFloat = Field(default_factory=float)
 
 
@@ -73,19 +73,21 @@ class Configuration(RequestPart):
     history: Versions = Field(default=[], description="One list per earlier version, oldest first.")
     later: Versions = Field(
         default=[],
-        description="One list per version after the target, oldest first; only a model that judges in"
-        " hindsight looks at it.",
+        description="One list per version after the target, oldest first; used only by models that judge in"
+        " hindsight.",
     )
 
 
 class PostedLabel(RequestPart):
-    """What somebody says of a comparison: for training; who judges does not look at it."""
+    """A label of a comparison, for training; judging ignores it."""
 
     status: Literal["pass", "fail", "cannot_tell"]
     annotator: Name | None = Field(
-        default=None, description="The person whose verdict it is; without one the label is settled."
+        default=None, description="The person whose verdict it is; without a name, the label is settled."
     )
-    labelled_by: Name | None = Field(default=None, description="Who says so, if that is no annotator.")
+    labelled_by: Name | None = Field(
+        default=None, description="Source of the label, if it is not an annotator's."
+    )
     labelled_at: Annotated[str, Field(pattern=f"^{MOMENT}$", examples=[EXAMPLE_MOMENT])] | None = None
 
 
@@ -97,11 +99,11 @@ class Comparison(RequestPart):
     operation: Name
     machine: Name = "unknown"
     unit: Name = "unknown"
-    better: Literal["lower", "higher"] = Field(description="Which values are better; it is never assumed.")
+    better: Literal["lower", "higher"] = Field(description="Direction of better values; never assumed.")
     siblings_worse: Annotated[FiniteFloat, Field(ge=0, le=1)] | None = Field(
         default=None,
-        description="The share of the benchmark's other operations that got worse at the version where the"
-        " target begins. No other comparison of the request is looked at for it.",
+        description="Share of the benchmark's other operations that got worse at the target's first version."
+        " It is not computed from other comparisons of the request.",
     )
     configurations: Annotated[list[Configuration], Field(fail_fast=True)]
     labels: Annotated[list[PostedLabel], Field(fail_fast=True)] = []
@@ -140,7 +142,7 @@ Wished = Annotated[FiniteFloat, Field(gt=0, lt=1)]
 
 
 class AskedCosts(RequestPart):
-    """What a missed regression, a false alarm and a person's look cost, in one unit."""
+    """Costs of a missed regression, a false alarm and a review by a person, in the same unit."""
 
     miss: _Cost
     false_alarm: _Cost
@@ -148,14 +150,16 @@ class AskedCosts(RequestPart):
 
 
 class JudgeRequest(RequestPart):
-    """Comparisons to be judged, and what the verdicts are to keep."""
+    """Comparisons to be judged, and limits of the errors of their verdicts."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE]})
 
     comparisons: Annotated[list[Annotated[Comparison, AsGiven]], Field(min_length=1)]
-    missed: Wished | None = Field(default=None, description="The share of the regressions that may pass.")
-    false_alarms: Wished | None = Field(default=None, description="The share of the others that may fail.")
-    costs: AskedCosts | None = Field(default=None, description="In place of both.")
+    missed: Wished | None = Field(default=None, description="Maximum share of the regressions that pass.")
+    false_alarms: Wished | None = Field(
+        default=None, description="Maximum share of the other comparisons that fail."
+    )
+    costs: AskedCosts | None = Field(default=None, description="Costs of errors, instead of both limits.")
 
 
 Part = TypeVar("Part", bound=BaseModel)
@@ -170,7 +174,7 @@ def quick_reader(model: type[Part], left_out: Collection[str] = ()) -> Callable[
     """
     decoder = msgspec.json.Decoder(_quick_type(model, left_out))
 
-    def read(content: bytes) -> Part | None:
+    def decode(content: bytes) -> Part | None:
         try:
             decoded = decoder.decode(content)
             require_unique_keys(content)
@@ -178,7 +182,7 @@ def quick_reader(model: type[Part], left_out: Collection[str] = ()) -> Callable[
             return None
         return cast(Part, decoded)
 
-    return read
+    return decode
 
 
 def _quick_type(kind: Any, left_out: Collection[str]) -> Any:
@@ -188,46 +192,43 @@ def _quick_type(kind: Any, left_out: Collection[str]) -> Any:
     if origin is list:
         return list[_quick_type(arguments[0], left_out)]  # type: ignore[misc] # a computed type
     if origin in {Union, UnionType}:
-        kinds = [_quick_type(one, left_out) for one in arguments]
+        kinds = [_quick_type(argument, left_out) for argument in arguments]
         # msgspec accepts only one list type in a union
-        items = [get_args(one)[0] for one in kinds if get_origin(one) is list]
+        items = [get_args(member)[0] for member in kinds if get_origin(member) is list]
         lists = [list[reduce(or_, items)]] if items else []  # type: ignore[misc] # a computed type
-        return reduce(or_, [*(one for one in kinds if get_origin(one) is not list), *lists])
+        return reduce(or_, [*(member for member in kinds if get_origin(member) is not list), *lists])
     if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
         return kind
     fields = [
-        (name, _bounded(_quick_type(one.annotation, left_out), one.metadata), _default(one))
-        for name, one in kind.model_fields.items()
+        (name, _bounded(_quick_type(field.annotation, left_out), field.metadata), _default(field))
+        for name, field in kind.model_fields.items()
         if name not in left_out
     ]
     return msgspec.defstruct(kind.__name__, fields, kw_only=True, gc=False, forbid_unknown_fields=True)
 
 
 def _bounded(kind: Any, metadata: Sequence[Any]) -> Any:
-    parts = [part for one in metadata for part in (one.metadata if isinstance(one, FieldInfo) else [one])]
+    parts = [part for item in metadata for part in (item.metadata if isinstance(item, FieldInfo) else [item])]
     bounds = {name: getattr(part, name) for part in parts for name in _BOUNDS if hasattr(part, name)}
     return Annotated[kind, msgspec.Meta(**bounds)] if bounds else kind
 
 
 def _default(field: FieldInfo) -> Any:
-    if field.is_required():
-        return msgspec.NODEFAULT
     if field.default_factory is not None:
         return msgspec.field(default_factory=cast(Callable[[], Any], field.default_factory))
-    return field.default
+    return msgspec.NODEFAULT if field.is_required() else field.default
 
 
 # judging needs no labels: requests that have some are left to pydantic
-_QUICKLY = quick_reader(JudgeRequest, left_out={"labels"})
+_DECODE_QUICKLY = quick_reader(JudgeRequest, left_out={"labels"})
 
 
 def read_request(body: bytes) -> JudgeRequest | None:
     """Return a decoded request without its labels; None if there may be an error or it has labels."""
-    request = _QUICKLY(body)
-    return None if request is None or any(map(_is_mixed, request.comparisons)) else request
-
-
-def _is_mixed(comparison: Comparison) -> bool:
-    """Return whether a side holds both samples and lists of samples."""
-    sides = (side for one in comparison.configurations for side in (one.baseline, one.target))
-    return any(isinstance(side, list) and len(set(map(type, side))) > 1 for side in sides)
+    request = _DECODE_QUICKLY(body)
+    for comparison in () if request is None else request.comparisons:
+        for configuration in comparison.configurations:
+            for side in (configuration.baseline, configuration.target):
+                if isinstance(side, list) and len(set(map(type, side))) > 1:
+                    return None  # both samples and lists of samples
+    return request

@@ -19,11 +19,11 @@ _LEAST_SQUARABLE, _MOST_SQUARABLE = 2.0**-256, 2.0**256
 
 def are_squarable(values: Floats) -> bool:
     """Return whether all numbers other than 0 and NaN can be squared without overflow or underflow."""
-    least, most = np.fmin.reduce(values, None, initial=1.0), np.fmax.reduce(values, None, initial=1.0)
+    least, largest = np.fmin.reduce(values, None, initial=1.0), np.fmax.reduce(values, None, initial=1.0)
     if least <= 0:
         sizes = np.abs(values[values != 0])
-        least, most = np.fmin.reduce(sizes, initial=1.0), np.fmax.reduce(sizes, initial=1.0)
-    return bool(least >= _LEAST_SQUARABLE and most <= _MOST_SQUARABLE)
+        least, largest = np.fmin.reduce(sizes, initial=1.0), np.fmax.reduce(sizes, initial=1.0)
+    return bool(least >= _LEAST_SQUARABLE and largest <= _MOST_SQUARABLE)
 
 
 def scaled(values: Floats, exponents: Ints) -> Floats:
@@ -34,8 +34,8 @@ def scaled(values: Floats, exponents: Ints) -> Floats:
 
 def exponents_of(values: Floats) -> Ints:
     """Return the exponents of the next power of two above each number; 0 unless it is finite and positive."""
-    known = np.isfinite(values) & (values > 0)
-    return np.where(known, np.frexp(np.where(known, values, 1.0))[1], 0).astype(np.int64)
+    is_positive = np.isfinite(values) & (values > 0)
+    return np.where(is_positive, np.frexp(np.where(is_positive, values, 1.0))[1], 0).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -74,12 +74,12 @@ class Versions:
 
     def siblings(self, comparison: Ints, targets: Samples, n_comparisons: int) -> Siblings:
         """Locate the target of each comparison: the one of its first configuration with samples."""
-        held = targets.lengths > 0
-        owner, at = np.unique(comparison[held], return_index=True)
-        found = np.zeros((2, n_comparisons), np.int64)
-        for row, place in zip(found, (targets.starts, targets.stops), strict=True):
-            row[owner] = np.searchsorted(self.starts, place[held][at])
-        return Siblings(self, *found)
+        rows = np.flatnonzero(targets.lengths > 0)
+        owner, at = np.unique(comparison[rows], return_index=True)
+        first, stop = np.zeros((2, n_comparisons), np.int64)
+        first[owner] = np.searchsorted(self.starts, targets.starts[rows[at]])
+        stop[owner] = np.searchsorted(self.starts, targets.stops[rows[at]])
+        return Siblings(self, first, stop)
 
 
 @dataclass(frozen=True)
@@ -130,11 +130,11 @@ class Samples:
     stops: Ints
 
     def of(self, rows: NDArray[np.bool_] | Ints) -> Samples:
-        """Return the lists of the configurations `rows`."""
+        """Return the lists of the configurations `rows`, a mask or indices; values are not copied."""
         return Samples(self.values, self.orders, self.starts[rows], self.stops[rows])
 
     def followed(self, by: Samples) -> Samples:
-        """Return these lists followed by those of `by`; arrays are copied only if they differ."""
+        """Return these lists followed by those of `other`; arrays are copied only if they differ."""
         if self.shares(by):
             values, orders, behind = self.values, self.orders, 0
         else:
@@ -144,7 +144,7 @@ class Samples:
         return Samples(values, orders, np.concatenate(starts), np.concatenate(stops))
 
     def shares(self, other: Samples) -> bool:
-        """Return whether both are slices of the same array."""
+        """Return whether `other` has the same array of values."""
         return self.values is other.values  # noqa: PD011 - a field, not pandas'
 
     @cached_property
@@ -179,12 +179,12 @@ class Samples:
 
     @cached_property
     def indices(self) -> Sequence[tuple[Ints, Ints]]:
-        """Like `matrices`, but with positions in `values` and `orders` instead of samples."""
-        lengths, found = self.lengths, []
+        """Like `iterate_matrices`, but with positions in `values` and `orders` instead of samples."""
+        lengths, groups = self.lengths, []
         for length in sorted(set(lengths.tolist()) - {0}):
             rows = (lengths == length).nonzero()[0]
-            found.append((rows, self.starts[rows, None] + np.arange(length)))
-        return found
+            groups.append((rows, self.starts[rows, None] + np.arange(length)))
+        return groups
 
     @cached_property
     def levels(self) -> Samples:
@@ -196,12 +196,12 @@ class Samples:
         values, orders = self.values, self.orders
         if not len(values):
             return self
-        held = self.lengths > 0
+        is_filled = self.lengths > 0
         edge = np.zeros(len(values) + 1, bool)
         edge[0] = True
         edge[1:-1] = orders[1:] != orders[:-1]
-        edge[self.starts[held]] = True
-        edge[self.stops[held]] = True
+        edge[self.starts[is_filled]] = True
+        edge[self.stops[is_filled]] = True
         starts = edge[:-1].nonzero()[0]
         versions = Samples(values, orders, starts, np.append(starts[1:], len(values)))
         medians = np.empty(len(starts))
@@ -212,11 +212,11 @@ class Samples:
 
     @cached_property
     def ordered(self) -> Sequence[tuple[Ints, Floats]]:
-        """Like `matrices`, but with the samples of every list sorted in ascending order."""
-        found = list(self.matrices())
-        for _, matrix in found:
+        """Like `iterate_matrices`, but with the samples of every list sorted in ascending order."""
+        groups = list(self.matrices())
+        for _, matrix in groups:
             matrix.sort(axis=1)
-        return found
+        return groups
 
 
 @dataclass(frozen=True)
@@ -235,6 +235,9 @@ class Sides:
         At most `HISTORY_VERSIONS` versions before the baseline, and `LATER_VERSIONS` after the target.
     baseline_five, target_five : shape (n_configurations, 5)
         min, q1, median, q3, max, of the samples or as provided by the source; NaN where it has neither.
+    siblings : Siblings or None
+        Position of each comparison's target among the versions of all operations; None if versions are
+        unnamed.
     siblings_worse : shape (n_comparisons,) or None
         Share of other operations that got worse, between 0 and 1, where the source provides it; else NaN.
     """
@@ -267,14 +270,16 @@ class Sides:
             comparisons[name].to_numpy(np.int64)[comparison]
             for name in ("baseline_from", "baseline_to", "target_from", "target_to")
         )
-        known = comparisons["later_to"].fillna(comparisons["target_to"]).to_numpy(np.int64)[comparison]
+        last_later = comparisons["later_to"].fillna(comparisons["target_to"]).to_numpy(np.int64)[comparison]
         samples = raw.between(series, first, last), raw.between(series, begin, end)
-        around = raw.before(series, first), raw.after(series, end, known)
+        around = raw.before(series, first), raw.after(series, end, last_later)
         baseline, target = map(five_numbers, samples)
         if summary.any():
-            given = _summaries(results[summary], result_series[summary])
-            baseline = _filled(baseline, given, series, first)
-            target = _filled(target, given, series, begin)
+            rows = results[summary].assign(series=result_series[summary])
+            stated = rows.groupby(["series", "order", "stat"])["value"].first().unstack("stat")
+            stated = stated.reindex(columns=list(FIVE_NUMBERS))
+            baseline = _with_stated(baseline, stated, series, first)
+            target = _with_stated(target, stated, series, begin)
         lower = np.unique(result_key[results["better"].to_numpy() == "lower"])
         sign = np.where(np.isin(comparison_key, lower), -1.0, 1.0)[comparison]
         present = (samples[0].lengths > 0) | (samples[1].lengths > 0)
@@ -312,7 +317,7 @@ class Sides:
         median. The division is exact, so that ratios do not change in any digit.
         """
         lists = (self.baseline, self.target, self.history, self.later)
-        arrays = {id(one.values): one.values for one in lists}.values()  # noqa: PD011 - a field
+        arrays = {id(samples.values): samples.values for samples in lists}.values()  # noqa: PD011 - a field
         siblings = None if self.siblings is None else self.siblings.normalized
         if siblings is self.siblings and all(
             map(are_squarable, (*arrays, self.baseline_five, self.target_five))
@@ -333,15 +338,12 @@ class Sides:
     @property
     def both(self) -> tuple[tuple[str, Samples, Floats], tuple[str, Samples, Floats]]:
         """Name, samples and five numbers of the two sides."""
-        return (
-            ("baseline", self.baseline, self.baseline_five),
-            ("target", self.target, self.target_five),
-        )
+        return (("baseline", self.baseline, self.baseline_five), ("target", self.target, self.target_five))
 
 
 @dataclass(frozen=True)
 class NamedSides:
-    """Names and sides of comparisons; `units` returns their units, which only texts need."""
+    """Names and sides of comparisons; `units` computes their units, which are needed for texts only."""
 
     identifiers: Sequence[str]
     benchmarks: Sequence[str]
@@ -410,15 +412,15 @@ def _operation_keys(tables: ComparisonTables) -> tuple[Ints, Ints]:
     n_results = len(tables.results)
     key = np.zeros(n_results + len(tables.comparisons), np.int64)
     for column in OPERATION:
-        both = pd.concat([tables.results[column], tables.comparisons[column]], ignore_index=True)
-        codes, levels = pd.factorize(both, use_na_sentinel=False)
+        texts = pd.concat([tables.results[column], tables.comparisons[column]], ignore_index=True)
+        codes, levels = pd.factorize(texts, use_na_sentinel=False)
         key, _ = pd.factorize(key * (len(levels) + 1) + codes)
     return key[:n_results], key[n_results:]
 
 
 @dataclass(frozen=True)
 class _OrderedSamples:
-    """Samples sorted by series and order; `place` is the row of each in the results."""
+    """Samples sorted by series and order; `row` is that of each in the results."""
 
     values: Floats
     orders: Ints
@@ -437,10 +439,9 @@ class _OrderedSamples:
             return np.zeros(len(series), np.int64)
         distinct, low, span, rank = self._ranked
         place = np.searchsorted(distinct, series)
-        found = np.clip(place, 0, len(distinct) - 1)
-        known = distinct[found] == series
-        at = np.searchsorted(rank, found * span + np.clip(order - low, 0, span - 1))
-        return np.where(known, at, 0)
+        nearest = np.clip(place, 0, len(distinct) - 1)
+        at = np.searchsorted(rank, nearest * span + np.clip(order - low, 0, span - 1))
+        return np.where(distinct[nearest] == series, at, 0)
 
     @cached_property
     def _ranked(self) -> tuple[Ints, int, int, Ints]:
@@ -463,9 +464,9 @@ class _OrderedSamples:
             starts = np.maximum(starts, np.searchsorted(self._version, newest - HISTORY_VERSIONS + 1))
         return Samples(self.values, self.orders, np.minimum(starts, stops), stops)
 
-    def after(self, series: Ints, last: Ints, known: Ints) -> Samples:
-        """Return the samples of the first `LATER_VERSIONS` versions after `last`, but none after `known`."""
-        starts, stops = self._position(series, last + 1), self._position(series, known + 1)
+    def after(self, series: Ints, last: Ints, end: Ints) -> Samples:
+        """Return the samples of the first `LATER_VERSIONS` versions after `last`, but none after `end`."""
+        starts, stops = self._position(series, last + 1), self._position(series, end + 1)
         if len(self.series):
             oldest = self._version[np.minimum(starts, len(self.series) - 1)]
             stops = np.minimum(stops, np.searchsorted(self._version, oldest + LATER_VERSIONS))
@@ -478,15 +479,9 @@ class _OrderedSamples:
         return np.cumsum(begins)
 
 
-def _summaries(results: pd.DataFrame, series: Ints) -> pd.DataFrame:
-    """Pivot rows with one statistic each into rows of five numbers, indexed by (series, order)."""
-    rows = results.assign(series=series).groupby(["series", "order", "stat"])["value"].first()
-    return rows.unstack("stat").reindex(columns=list(FIVE_NUMBERS))
-
-
-def _filled(five: Floats, given: pd.DataFrame, series: Ints, order: Ints) -> Floats:
-    found = given.reindex(pd.MultiIndex.from_arrays([series, order])).to_numpy(np.float64)
-    return np.where(np.isnan(five), found, five)
+def _with_stated(five: Floats, stated: pd.DataFrame, series: Ints, order: Ints) -> Floats:
+    numbers = stated.reindex(pd.MultiIndex.from_arrays([series, order])).to_numpy(np.float64)
+    return np.where(np.isnan(five), numbers, five)
 
 
 def _configurations(series: Ints, comparison_key: Ints) -> tuple[Ints, Ints]:

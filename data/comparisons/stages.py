@@ -19,7 +19,7 @@ from data import stages
 from data.comparisons import formats
 from data.comparisons.labels.consensus import Rule, consensus
 from data.comparisons.params import Comparisons, LabelRules, Measure
-from data.comparisons.tables import PIECE, ComparisonTables
+from data.comparisons.tables import CHUNK_ROWS, ComparisonTables
 from data.comparisons.validity import CONTENT, REPEATED, check, error, unusable
 from data.errors import InputError
 from data.tables.files import replacing
@@ -70,12 +70,12 @@ def import_tables(
     """
     problems, earlier = Problems(keep_going), _Earlier()
     # the baseline of a comparison of result files may be in another chunk
-    piece = None if name == "result-xml" else PIECE
+    piece = None if name == "result-xml" else CHUNK_ROWS
     pieces = formats.stream(name, paths, problems, label_rules=label_rules, measure=measure, piece=piece)
     with _writers(directory) as writers:
         for tables in pieces:
-            for wrong in [*check(tables), *earlier.repeated(tables.comparisons)]:
-                problems.add(wrong)
+            for problem in [*check(tables), *earlier.repeated(tables.comparisons)]:
+                problems.add(problem)
             for table, writer in writers.items():
                 writer.write(getattr(tables, table), paths[0])
         for writer in writers.values():
@@ -100,21 +100,21 @@ class _Earlier:
             "identifier": pd.util.hash_array(comparisons["comparison_id"].to_numpy(object)),
             "content": pd.util.hash_pandas_object(comparisons[CONTENT], index=False).to_numpy(np.uint64),
         }
-        known = [np.isin(hashes, self._seen[name]) for name, hashes in keys.items()]
-        for comparison in comparisons[np.logical_or(*known)].itertuples():
+        is_repeated = [np.isin(hashes, self._seen[name]) for name, hashes in keys.items()]
+        for comparison in comparisons[np.logical_or(*is_repeated)].itertuples():
             yield error(REPEATED, comparison)
         for name, hashes in keys.items():
             self._seen[name] = np.concatenate([self._seen[name], hashes])
 
 
 class _Writer:
-    """A Parquet file written in chunks: the first determines its columns, `beside` encodes them."""
+    """A Parquet file written in chunks by `executor`; the first chunk determines its columns."""
 
-    def __init__(self, path: Path, beside: Executor) -> None:
+    def __init__(self, path: Path, executor: Executor) -> None:
         import pyarrow.parquet as pq
 
         self.rows = 0
-        self._path, self._beside = path, beside
+        self._path, self._executor = path, executor
         self._parquet: pq.ParquetWriter | None = None
         self._last: Future[None] | None = None
 
@@ -127,7 +127,7 @@ class _Writer:
         schema = self._parquet.schema
         new = sorted(set(frame.columns) - set(schema.names))
         if new:
-            raise InputError(f"has the column {new[0]!r}, which earlier sources lack", file=source)
+            raise InputError(f"has the column {new[0]!r}, which earlier sources do not have", file=source)
         try:
             table = _arrow(frame.reindex(columns=schema.names)).cast(schema)
         except pa.ArrowException as exc:
@@ -135,7 +135,7 @@ class _Writer:
                 f"has a column of another type than earlier sources ({exc})", file=source
             ) from exc
         self.wait()
-        self._last = self._beside.submit(self._parquet.write_table, table)
+        self._last = self._executor.submit(self._parquet.write_table, table)
         self.rows += len(frame)
 
     def wait(self) -> None:
@@ -171,17 +171,18 @@ def _schema(frame: pd.DataFrame) -> pa.Schema:
 @contextmanager
 def _writers(directory: Path) -> Iterator[dict[str, _Writer]]:
     """Provide a writer per table; the files replace existing ones only if the block succeeds."""
-    with ExitStack() as files, ExitStack() as open_files, ThreadPoolExecutor(1) as beside:
-        paths = {table: replacing(directory / f"{table}.parquet") for table in TABLES}
-        writers = {table: _Writer(files.enter_context(path), beside) for table, path in paths.items()}
-        for writer in writers.values():
-            open_files.callback(writer.close)
+    with ExitStack() as files, ExitStack() as open_files, ThreadPoolExecutor(1) as executor:
+        writers = {}
+        for table in TABLES:
+            path = files.enter_context(replacing(directory / f"{table}.parquet"))
+            writers[table] = _Writer(path, executor)
+            open_files.callback(writers[table].close)
         yield writers
 
 
 @dataclass(frozen=True)
 class Valid(Tables):
-    """For each comparison, whether it can be learned from and its `status`, missing where votes are tied."""
+    """Validity of each comparison, the reason if not valid, and its training label (missing in a tie)."""
 
     SPECS: ClassVar = {
         "comparisons": Spec(
@@ -199,7 +200,7 @@ class Valid(Tables):
 
 
 def ingest(section: Comparisons) -> Reading[ComparisonTables]:
-    """Read the comparisons that params.yaml names."""
+    """Read the source of comparisons in params.yaml."""
     source = section.ingest
     return formats.read(
         source.format,
@@ -211,19 +212,14 @@ def ingest(section: Comparisons) -> Reading[ComparisonTables]:
 
 
 def validate(tables: ComparisonTables, rule: Rule = "majority") -> Valid:
-    """Return which comparisons can be learned from; InputError if a table violates its schema.
+    """Return for each comparison whether models can train on it, and its training label.
 
-    `rule` is how several annotators' labels are aggregated.
+    `rule` is how several annotators' labels are aggregated. InputError if a table violates its schema.
     """
     tables.without_flaws(Problems())
-    why = unusable(tables)
-    valid = pd.DataFrame(
-        {
-            "comparison_id": tables.comparisons["comparison_id"],
-            "valid": why == "",
-            "reason": pd.Series(why, dtype="str"),
-        }
-    )
+    reasons = pd.Series(unusable(tables), dtype="str")
+    names = tables.comparisons["comparison_id"]
+    valid = pd.DataFrame({"comparison_id": names, "valid": reasons == "", "reason": reasons})
     return Valid(valid.join(consensus(tables.labels, rule), on="comparison_id"))
 
 

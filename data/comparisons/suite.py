@@ -63,7 +63,7 @@ class SuiteOperation(Section):
 
     @property
     def unchanged(self) -> Variant:
-        """The build that all others are compared with."""
+        """The unchanged build, which all others are compared with."""
         return Variant(self, "", self.settings)
 
 
@@ -98,18 +98,20 @@ class Suite(measured.Suite):
 
     @property
     def patience(self) -> tuple[float, float]:
-        """``foreign`` and ``attempts``."""
+        """Maximum share of the processor for other processes, and maximum number of attempts of a run."""
         return self.foreign, self.attempts
 
     def changed(self, operation: SuiteOperation) -> tuple[Variant, ...]:
         """Return the changed builds of an operation; injected work is drawn with the suite's seed."""
-        own = operation.changes | {name: self.shared[name] for name in operation.also}
-        builds = [Variant(operation, name, operation.settings | given) for name, given in own.items()]
-        drawn = random.Random(f"{self.seed} {operation.name}")
-        lacking = min(max(0, self.changes - len(builds)), len(self.injected))
+        changes = operation.changes | {name: self.shared[name] for name in operation.also}
+        builds = [
+            Variant(operation, name, operation.settings | settings) for name, settings in changes.items()
+        ]
+        generator = random.Random(f"{self.seed} {operation.name}")
+        n_injected = min(max(0, self.changes - len(builds)), len(self.injected))
         builds += [
             Variant(operation, f"work{extra:+.0%}", operation.settings, extra)
-            for extra in sorted(drawn.sample(self.injected, lacking))
+            for extra in sorted(generator.sample(self.injected, n_injected))
         ]
         return tuple(builds)
 
@@ -155,9 +157,9 @@ class PlannedBuildRun:
 
     def samples(self, suite: Suite, usual: int) -> int:
         """Return the number of samples: a drawn multiple of `usual`, within ``suite.samples``."""
-        few, many = suite.samples
-        drawn = random.Random(f"{suite.seed} {self.key[:-1]}")
-        return min(many, max(few, round(usual * drawn.choice(SHARES))))
+        fewest, largest = suite.samples
+        share = random.Random(f"{suite.seed} {self.key[:-1]}").choice(SHARES)
+        return min(largest, max(fewest, round(usual * share)))
 
 
 def plan(suite: Suite) -> list[PlannedBuildRun]:
@@ -181,9 +183,9 @@ def plan(suite: Suite) -> list[PlannedBuildRun]:
     after = suite.passes - before
     parts = [references[part::before] for part in range(before)]
     parts += [runs[part::after] for part in range(after)]
-    found: list[PlannedBuildRun] = []
+    planned_runs: list[PlannedBuildRun] = []
     for number, part in enumerate(parts):
         shuffle.shuffle(unchanged)
         for planned in [*((variant, "run", number) for variant in unchanged), *part]:
-            found += [PlannedBuildRun(*planned, threads) for threads in planned[0].operation.threads]
-    return found
+            planned_runs += [PlannedBuildRun(*planned, threads) for threads in planned[0].operation.threads]
+    return planned_runs

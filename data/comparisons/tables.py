@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, ClassVar, NamedTuple
@@ -64,9 +64,8 @@ FIVE_NUMBERS = STATS[:5]
 MAX_ORDER = 2**31 - 2
 
 
-def _order(column: str, *, gaps: bool = False) -> Rule:
-    bound = lambda found: found.between(-MAX_ORDER, MAX_ORDER)  # noqa: E731
-    return Rule(column, f"between {-MAX_ORDER} and {MAX_ORDER}", bound, gaps)
+def _between(column: str, low: int, high: int, *, gaps: bool = False) -> Rule:
+    return Rule(column, f"between {low} and {high}", lambda values: values.between(low, high), gaps)
 
 
 @dataclass(frozen=True)
@@ -92,9 +91,9 @@ class ComparisonTables(Tables):
             optional=("stat", "measured_at", "version"),
             rules=(
                 one_of("better", "lower", "higher"),
-                Rule("threads", "1 or more", lambda found: found >= 1),
-                Rule("threads", f"at most {MAX_THREADS}", lambda found: found <= MAX_THREADS),
-                _order("order"),
+                Rule("threads", "1 or more", lambda threads: threads >= 1),
+                Rule("threads", f"at most {MAX_THREADS}", lambda threads: threads <= MAX_THREADS),
+                _between("order", -MAX_ORDER, MAX_ORDER),
                 Rule("value"),
                 one_of("stat", *STATS, gaps=True),
             ),
@@ -106,9 +105,11 @@ class ComparisonTables(Tables):
                 Rule("comparison_id"),
                 Rule("benchmark"),
                 Rule("operation"),
-                *map(_order, ("baseline_from", "baseline_to", "target_from", "target_to")),
-                _order("later_to", gaps=True),
-                Rule("siblings_worse", "between 0 and 1", lambda found: found.between(0, 1), gaps=True),
+                *(
+                    _between(column, -MAX_ORDER, MAX_ORDER, gaps=column == "later_to")
+                    for column in ("baseline_from", "baseline_to", "target_from", "target_to", "later_to")
+                ),
+                _between("siblings_worse", 0, 1, gaps=True),
             ),
         ),
         "labels": Spec(
@@ -124,8 +125,8 @@ class ComparisonTables(Tables):
 
     def without_flaws(self, problems: Problems) -> ComparisonTables:
         """Return the tables without unusable rows, whose errors are added to `problems`."""
-        found = super().without_flaws(problems)
-        comparisons = found.comparisons
+        tables = super().without_flaws(problems)
+        comparisons = tables.comparisons
         later = comparisons["later_to"].fillna(comparisons["target_to"])
         ordered = (
             (comparisons["baseline_from"] <= comparisons["baseline_to"])
@@ -134,9 +135,9 @@ class ComparisonTables(Tables):
             & (comparisons["target_to"] <= later)
         ).to_numpy(bool)
         for row in np.flatnonzero(~ordered):
-            told = "must satisfy baseline_from <= baseline_to < target_from <= target_to <= later_to"
-            problems.add(InputError(told, place=f"comparisons row {row}"))
-        return replace(found, comparisons=comparisons[ordered].reset_index(drop=True))
+            rule = "must satisfy baseline_from <= baseline_to < target_from <= target_to <= later_to"
+            problems.add(InputError(rule, place=f"comparisons row {row}"))
+        return replace(tables, comparisons=comparisons[ordered].reset_index(drop=True))
 
     def counted(self) -> str:
         """Return a text with the numbers of comparisons and labels."""
@@ -145,11 +146,12 @@ class ComparisonTables(Tables):
 
 def units(tables: ComparisonTables) -> list[str]:
     """Return the unit of every comparison; empty where it is unknown."""
-    known = tables.results["unit"].unique()
-    if len(known) <= 1:
-        return [str(known[0]) if len(known) and not pd.isna(known[0]) else ""] * len(tables.comparisons)
-    named = tables.results.drop_duplicates(OPERATION)[[*OPERATION, "unit"]]
-    return tables.comparisons[OPERATION].merge(named, on=OPERATION, how="left")["unit"].fillna("").tolist()
+    distinct = tables.results["unit"].dropna().unique()
+    if len(distinct) == 1 and tables.results["unit"].notna().all():
+        return [str(distinct[0])] * len(tables.comparisons)
+    by_operation = tables.results.drop_duplicates(OPERATION)[[*OPERATION, "unit"]]
+    merged = tables.comparisons[OPERATION].merge(by_operation, on=OPERATION, how="left")
+    return merged["unit"].fillna("").tolist()
 
 
 def versions(tables: ComparisonTables) -> list[str]:
@@ -160,19 +162,20 @@ def versions(tables: ComparisonTables) -> list[str]:
     keys, comparisons = [*OPERATION, "order"], tables.comparisons
     names = tables.results[[*keys, "version"]].drop_duplicates(keys).set_index(keys)["version"]
 
-    def named(order: str) -> list[str]:
+    def names_of(order: str) -> list[str]:
         wanted = pd.MultiIndex.from_frame(comparisons[[*OPERATION, order]])
         return names.reindex(wanted).fillna(comparisons[order].astype(str).set_axis(wanted)).tolist()
 
-    before, after = (
-        [first if first == last else f"{first}..{last}" for first, last in zip(*ends, strict=True)]
-        for ends in ((named(f"{side}_from"), named(f"{side}_to")) for side in ("baseline", "target"))
-    )
-    return [f"{old} -> {new}" for old, new in zip(before, after, strict=True)]
+    def ranges_of(side: str) -> list[str]:
+        ends = zip(names_of(f"{side}_from"), names_of(f"{side}_to"), strict=True)
+        return [first if first == last else f"{first}..{last}" for first, last in ends]
+
+    sides = zip(ranges_of("baseline"), ranges_of("target"), strict=True)
+    return [f"{baseline} -> {target}" for baseline, target in sides]
 
 
 #: Rows of results in a chunk.
-PIECE = 50_000
+CHUNK_ROWS = 50_000
 #: The code of samples among indices of `STATS`: -1 as a byte.
 _RAW = b"\xff"
 
@@ -201,7 +204,7 @@ class LabelRow(NamedTuple):
 
 
 class Results:
-    """Compact rows of the results under construction; `further` names additional columns of numbers."""
+    """Compact rows of the results under construction; `extra_columns` names additional columns of numbers."""
 
     def __init__(self, further: Sequence[str] = ()) -> None:
         self._further = tuple(further)
@@ -227,14 +230,14 @@ class Results:
         values: Sequence[float],
         *further: Sequence[float],
     ) -> None:
-        """Add the samples of one series at one version, with the values of the `further` columns."""
+        """Add the samples of one series at one version, with the values of the `extra_columns`."""
         length = len(values)
         self._values.extend(values)
         self._stats.frombytes(_RAW * length)
         if further or self._columns:
             for column, numbers in zip(self._columns.values(), further, strict=True):
                 column.extend(numbers)
-        self._list(series, order, version, length)
+        self._add_list(series, order, version, length)
 
     def summary(self, series: Series, order: int, version: str | None, numbers: Mapping[str, float]) -> None:
         """Add summary statistics of one series at one version, by names of `STATS`."""
@@ -242,18 +245,13 @@ class Results:
         self._stats.extend(map(STATS.index, numbers))
         for column in self._columns.values():
             column.extend((np.nan,) * len(numbers))
-        self._list(series, order, version, len(numbers))
+        self._add_list(series, order, version, len(numbers))
 
     def frame(self) -> pd.DataFrame:
         """Return the table of results."""
         *lists, length = np.array(self._lists, np.int64).reshape(-1, 4).T
         series, order, version = (np.repeat(numbers, length) for numbers in lists)
-        transposed = zip(*self._series, strict=True) if self._series else ((),) * len(Series._fields)
-        common = zip(Series._fields, transposed, strict=True)
-        columns: dict[str, Any] = {
-            name: np.asarray(values, np.int64)[series] if name == "threads" else strings(values, series)
-            for name, values in common
-        }
+        columns = series_columns(self._series, series)
         columns["version"] = strings(self._versions, version)
         columns["order"] = order
         columns["measured_at"] = np.full(len(order), np.datetime64("NaT"), "datetime64[us]")
@@ -264,16 +262,14 @@ class Results:
         frame["measured_at"] = frame["measured_at"].dt.tz_localize("UTC")
         return frame[[*RESULT_DTYPES, *self._further]]
 
-    def _list(self, series: Series, order: int, version: str | None, length: int) -> None:
-        self._lists.append(self._series.setdefault(series, len(self._series)))
-        self._lists.append(order)
-        named = -1 if version is None else self._versions.setdefault(version, len(self._versions))
-        self._lists.append(named)
-        self._lists.append(length)
+    def _add_list(self, series: Series, order: int, version: str | None, length: int) -> None:
+        series_code = self._series.setdefault(series, len(self._series))
+        version_code = -1 if version is None else self._versions.setdefault(version, len(self._versions))
+        self._lists.extend((series_code, order, version_code, length))
 
 
 class Builder:
-    """The three tables under construction; `is_full` after `piece` rows of results (None: never).
+    """The three tables under construction; `is_full` after `chunk_rows` rows of results (None: never).
 
     `comparisons` are tuples in the order of `COMPARISON_DTYPES`, then of the additional columns.
     """
@@ -303,9 +299,18 @@ class Builder:
             typed(pd.DataFrame(self.comparisons, columns=self._names), COMPARISON_DTYPES),
             typed(pd.DataFrame(self.labels, columns=LabelRow._fields), LABEL_DTYPES),
         )
-        for part in (self.results, self.comparisons, self.labels):
-            part.clear()
+        for rows in (self.results, self.comparisons, self.labels):
+            rows.clear()
         return tables
+
+
+def series_columns(series: Collection[Series], codes: Any) -> dict[str, Any]:
+    """Return the columns of ``series[codes]`` by name."""
+    fields = zip(*series, strict=True) if series else ((),) * len(Series._fields)
+    return {
+        name: np.asarray(values, np.int64)[codes] if name == "threads" else strings(values, codes)
+        for name, values in zip(Series._fields, fields, strict=True)
+    }
 
 
 def strings(levels: Iterable[str], codes: Any) -> Any:

@@ -64,11 +64,19 @@ class Unit:
 
 
 def is_told(text: object) -> bool:
-    """Return whether `text` is a unit, neither empty nor `UNKNOWN`."""
+    """Return whether `text` names a unit: neither missing, nor empty, nor `UNKNOWN`."""
     return isinstance(text, str) and text.strip() not in {"", UNKNOWN}
 
 
-def factor(given: str, wanted: str) -> Fraction | None:
-    """Return how many `wanted` are one `given`: 1000 for ("s", "ms"), None for ("ms", "MB/s")."""
-    here, there = Unit.of(given), Unit.of(wanted)
-    return here.size / there.size if here.kind == there.kind else None
+def factor(unit: str, wanted: str) -> Fraction | None:
+    """Return the number of `wanted` in one `unit`: 1000 for ("s", "ms"), None for ("ms", "MB/s")."""
+    source, target = Unit.of(unit), Unit.of(wanted)
+    return source.size / target.size if source.kind == target.kind else None
+
+
+def scale_to(unit: str, wanted: str) -> float | None:
+    """Return `conversion_factor` as a float; 1.0 if either unit is unknown."""
+    if unit == wanted or not (is_told(unit) and is_told(wanted)):
+        return 1.0
+    scale = factor(unit, wanted)
+    return None if scale is None else float(scale)

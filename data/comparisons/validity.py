@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,8 @@ from data.comparisons.tables import COMPARISON_DTYPES, ComparisonTables
 from data.errors import InputError
 
 #: Columns that comparisons with the same content may differ in; `CONTENT` has the others.
-_BESIDE = {"comparison_id", "later_to", "source", "siblings_worse"}
-CONTENT = [name for name in COMPARISON_DTYPES if name not in _BESIDE]
+_NO_CONTENT = {"comparison_id", "later_to", "source", "siblings_worse"}
+CONTENT = [name for name in COMPARISON_DTYPES if name not in _NO_CONTENT]
 REPEATED = "repeats an earlier comparison"
 
 
@@ -25,64 +26,62 @@ def reasons(sides: Sides) -> NDArray[np.object_]:
     number of threads; a value that is not finite; only one repetition; a value that is not above 0 (times,
     sizes, rates and counts are positive); five numbers that do not ascend.
     """
-    found = np.full(sides.n_comparisons, "", object)
-    if _nothing_wrong(sides):
-        return found
-    absent = np.ones(sides.n_comparisons, bool)
-    absent[sides.comparison] = False
-    found[absent] = "has no measurement"
-    _note_one_sided(found, sides)
-    _note(found, sides, _twice(sides), "configuration stands twice")
+    reasons = np.full(sides.n_comparisons, "", object)
+    if _are_all_usable(sides):
+        return reasons
+    reasons[sides.per_comparison == 0] = "has no measurement"
+    _note_one_sided(reasons, sides)
+    _note(reasons, sides, _repeats_threads(sides), "configuration appears twice")
     for name, samples, five in sides.both:
-        wrong = ~np.isfinite(five).all(axis=1) | _any(samples, ~np.isfinite(samples.values))
-        _note(found, sides, wrong, f"{name} holds a value that is not finite")
+        wrong = ~np.isfinite(five).all(axis=1) | _has_any(samples, ~np.isfinite(samples.values))
+        _note(reasons, sides, wrong, f"{name} holds a value that is not finite")
     for name, samples, _ in sides.both:
-        _note(found, sides, samples.lengths == 1, f"{name} has one repetition only")
+        _note(reasons, sides, samples.lengths == 1, f"{name} has one repetition only")
     lowest = {name: five.min(axis=1) for name, _, five in sides.both} | {"history": _lowest(sides.history)}
     for name, values in lowest.items():
-        _note(found, sides, values <= 0, f"{name} holds a value that is not above 0", values)
+        _note(reasons, sides, values <= 0, f"{name} holds a value that is not above 0", values)
     for name, samples, five in sides.both:
-        fallen = (samples.lengths == 0) & (five[:, 1:] < five[:, :-1]).any(axis=1)
-        _note(found, sides, fallen, f"{name} has five numbers that don't ascend from min to max")
-    return found
+        descends = (samples.lengths == 0) & (five[:, 1:] < five[:, :-1]).any(axis=1)
+        _note(reasons, sides, descends, f"{name} has five numbers that don't ascend from min to max")
+    return reasons
 
 
-def _nothing_wrong(sides: Sides) -> bool:
+def _are_all_usable(sides: Sides) -> bool:
     """Return True if a fast test shows that all comparisons can be judged; False requires the full test."""
     history, lengths = sides.history, sides.pooled.lengths
     five = np.concatenate((sides.baseline_five, sides.target_five))
-    given = five[lengths == 0]
+    summaries = five[lengths == 0]
     return bool(
         sides.per_comparison.all()
-        and not _twice(sides).any()
+        and not _repeats_threads(sides).any()
         and (lengths != 1).all()
-        and _usual(five)
-        and (given[:, 1:] >= given[:, :-1]).all()
+        and _are_positive(five)
+        and (summaries[:, 1:] >= summaries[:, :-1]).all()
         and history.shares(sides.baseline)
         and history.shares(sides.target)
-        and _usual(history.values)  # the values of all lists
+        and _are_positive(history.values)  # the values of all lists
     )
 
 
-def _twice(sides: Sides) -> NDArray[np.bool_]:
+def _repeats_threads(sides: Sides) -> NDArray[np.bool_]:
     """Mark configurations with the threads of the one before; configurations are sorted by threads."""
     same = (np.diff(sides.comparison) == 0) & (np.diff(sides.threads) == 0)
     return np.append(np.zeros(min(len(sides.threads), 1), bool), same)
 
 
-def _usual(values: Floats) -> bool:
+def _are_positive(values: Floats) -> bool:
     return bool(values.min(initial=1.0) > 0 and values.max(initial=1.0) < np.inf)
 
 
 def unusable(tables: ComparisonTables) -> NDArray[np.object_]:
-    """Return the reason why each comparison cannot be used: as `reasons`, or that it repeats another one.
+    """Return the reason why each comparison cannot be used: as `invalid_reasons`, or that it is repeated.
 
     A comparison is repeated if an earlier one in the table has its identifier or its content.
     """
-    found, comparisons = reasons(Sides.of(tables)), tables.comparisons
+    why, comparisons = reasons(Sides.of(tables)), tables.comparisons
     repeated = comparisons.duplicated("comparison_id") | comparisons.duplicated(CONTENT)
-    found[repeated.to_numpy(bool)] = REPEATED
-    return found
+    why[repeated.to_numpy(bool)] = REPEATED
+    return why
 
 
 def check(tables: ComparisonTables) -> list[InputError]:
@@ -93,44 +92,41 @@ def check(tables: ComparisonTables) -> list[InputError]:
 
 def error(reason: str, comparison: Any) -> InputError:
     """Return an error with a reason and the place of a comparison, which is a row of the table."""
-    named = f'comparison "{comparison.comparison_id}"'
-    return InputError(reason, place=named if pd.isna(comparison.source) else comparison.source)
+    name = f'comparison "{comparison.comparison_id}"'
+    return InputError(reason, place=name if pd.isna(comparison.source) else comparison.source)
 
 
-def _any(samples: Samples, wrong: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    counted = np.r_[0, np.cumsum(wrong)]
-    return counted[samples.stops] > counted[samples.starts]
+def _has_any(samples: Samples, wrong: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    counts = np.r_[0, np.cumsum(wrong)]
+    return counts[samples.stops] > counts[samples.starts]
 
 
 def _lowest(samples: Samples) -> Floats:
     """Return the smallest value of each list that has one of at most 0; NaN for the others."""
     lowest = np.full(len(samples.starts), np.nan)
     # values is a field, not pandas'
-    for row in np.flatnonzero(_any(samples, samples.values <= 0)).tolist():  # noqa: PD011
+    for row in np.flatnonzero(_has_any(samples, samples.values <= 0)).tolist():  # noqa: PD011
         lowest[row] = np.nanmin(samples.at(row))
     return lowest
 
 
-def _note_one_sided(found: NDArray[np.object_], sides: Sides) -> None:
+def _note_one_sided(reasons: NDArray[np.object_], sides: Sides) -> None:
     has = [(samples.lengths > 0) | ~np.isnan(five).all(axis=1) for _, samples, five in sides.both]
     rows = np.flatnonzero(has[0] != has[1])
     comparison, threads, in_baseline = sides.comparison[rows], sides.threads[rows], has[0][rows]
-    configurations = np.bincount(sides.comparison)
-    begins = np.flatnonzero(np.diff(comparison, prepend=-1))
-    for first, last in zip(begins, np.r_[begins, len(rows)][1:], strict=True):
-        lacking = {
-            name: sorted(threads[first:last][in_baseline[first:last] == flag].tolist())
-            for name, flag in (("baseline", False), ("target", True))
-        }
-        found[comparison[first]] = "; ".join(
-            f"{_at(numbers, configurations[comparison[first]])}the {name} has no measurement"
-            for name, numbers in lacking.items()
-            if numbers
-        )
+    edges = np.flatnonzero(np.diff(comparison, prepend=-1, append=-1))
+    for first, last in pairwise(edges.tolist()):
+        texts = []
+        for name, flag in (("baseline", False), ("target", True)):
+            missing = sorted(threads[first:last][in_baseline[first:last] == flag].tolist())
+            some = len(missing) < sides.per_comparison[comparison[first]]
+            place = f"threads {', '.join(map(str, missing))}: " if some else ""
+            texts += [f"{place}the {name} has no measurement"] if missing else []
+        reasons[comparison[first]] = "; ".join(texts)
 
 
 def _note(
-    found: NDArray[np.object_],
+    reasons: NDArray[np.object_],
     sides: Sides,
     wrong: NDArray[np.bool_],
     text: str,
@@ -139,11 +135,7 @@ def _note(
     """Set the text of comparisons without one to the first configuration that is `wrong`, with its value."""
     rows = np.flatnonzero(wrong)
     comparison, first = np.unique(sides.comparison[rows], return_index=True)
-    free = found[comparison] == ""
+    free = reasons[comparison] == ""
     for name, row in zip(comparison[free], rows[first][free], strict=True):
         value = "" if values is None else f": {values[row]:g}"
-        found[name] = f"threads {sides.threads[row]}: the {text}{value}"
-
-
-def _at(threads: list[int], configurations: int) -> str:
-    return "" if len(threads) == configurations else f"threads {', '.join(map(str, threads))}: "
+        reasons[name] = f"threads {sides.threads[row]}: the {text}{value}"

@@ -10,11 +10,11 @@ from pathlib import Path
 import pandas as pd
 
 from data.comparisons.formats.tools import TOOLS, assembly, recognition
-from data.comparisons.formats.tools.asv import BENCHMARKS
 from data.comparisons.formats.tools.recognition import ToolFormat
+from data.comparisons.formats.tools.tracking_json import BENCHMARKS
 from data.comparisons.labels.label_csv import with_listed
 from data.comparisons.params import LabelRules, Measure
-from data.comparisons.tables import PIECE, ComparisonTables
+from data.comparisons.tables import CHUNK_ROWS, ComparisonTables
 from data.comparisons.validity import check
 from data.errors import InputError
 from data.tables.files import content_of
@@ -24,7 +24,7 @@ from data.tables.problems import Problems, nearest
 
 @dataclass(frozen=True)
 class Request:
-    """Arguments of a reader; ``piece`` is as for `data.comparisons.tables.Builder`."""
+    """Arguments of a reader; ``chunk_rows`` is as for `data.comparisons.tables.Builder`."""
 
     paths: list[Path]
     problems: Problems
@@ -48,7 +48,7 @@ def _comparison_xml(request: Request) -> Iterator[ComparisonTables]:
     from data.comparisons.formats import comparison_xml
     from data.tables.xml_stream import Document
 
-    documents = map(Document.of_path, _files(request.paths, ".xml"))
+    documents = map(Document.of_path, _files_in(request.paths, ".xml"))
     better = request.measure.better
     return comparison_xml.read(documents, request.problems, better=better, piece=request.piece)
 
@@ -56,7 +56,7 @@ def _comparison_xml(request: Request) -> Iterator[ComparisonTables]:
 def _result_xml(request: Request) -> Iterator[ComparisonTables]:
     from data.comparisons.formats import result_xml
 
-    files = _files(request.paths, ".xml")
+    files = _files_in(request.paths, ".xml")
     return result_xml.read(files, request.problems, request.measure, piece=request.piece)
 
 
@@ -64,7 +64,7 @@ def _comparison_json(request: Request) -> Iterator[ComparisonTables]:
     from data.comparisons.formats import comparison_json
 
     taken = comparison_json.Taken()
-    for path in _files(request.paths, ".json"):
+    for path in _files_in(request.paths, ".json"):
         try:
             yield comparison_json.tables_of(content_of(path), str(path), request.problems, taken)
         except InputError as error:
@@ -78,19 +78,17 @@ def _sap_hana(request: Request) -> Iterator[ComparisonTables]:
         yield from sap_hana.read(path, request.problems, request.label_rules, request.piece)
 
 
-def _of_tool(tool: ToolFormat, request: Request) -> Iterator[ComparisonTables]:
+def _tool_output(tool: ToolFormat, request: Request) -> Iterator[ComparisonTables]:
     return assembly.tables(tool, request.paths, request.problems, request.measure, request.piece)
 
 
-_OWN: dict[str, Format[Reader]] = {
+FORMATS: dict[str, Format[Reader]] = {
     "tables": Format(_tables, sign="results.parquet"),
     "result-xml": Format(_result_xml, sign="*.xml", suffix=".xml"),
     "comparison-xml": Format(_comparison_xml, sign="*.xml", suffix=".xml"),
     "comparison-json": Format(_comparison_json, sign="*.json", suffix=".json"),
     "sap-hana": Format(_sap_hana, sign="annotations.json"),
-}
-FORMATS: dict[str, Format[Reader]] = _OWN | {
-    name: Format(partial(_of_tool, tool), sign=tool.folder or "*") for name, tool in TOOLS.items()
+    **{name: Format(partial(_tool_output, tool), sign=tool.folder or "*") for name, tool in TOOLS.items()},
 }
 #: Formats whose files hold runs, not comparisons: a comparison needs two of them.
 RUNS = ("tables", "result-xml", *TOOLS)
@@ -109,12 +107,12 @@ def stream(
     *,
     label_rules: LabelRules | None = None,
     measure: Measure | None = None,
-    piece: int | None = PIECE,
+    piece: int | None = CHUNK_ROWS,
 ) -> Iterator[ComparisonTables]:
     """Yield the tables of `paths` in chunks; XML of any size needs bounded memory.
 
     A comparison comes in the same chunk as its results, except in result-xml, where the baseline may be in an
-    earlier chunk. Errors are raised as by `read`.
+    earlier chunk. Errors are raised as by `read_tables`.
     """
     reader = chosen(FORMATS, name, paths)
     request = Request(paths, problems, label_rules or LabelRules(), measure or Measure(), piece)
@@ -158,24 +156,21 @@ def read(
 def refuse_nothing(
     name: str, paths: list[Path], problems: Problems, *, results: int, comparisons: int
 ) -> None:
-    """Raise an InputError if nothing usable was read and nothing was skipped."""
+    """Raise an InputError if `results` or `comparisons`, numbers of rows, are 0 and no part was skipped."""
     if problems.skipped:
         return
     if name == "result-xml" and not comparisons:
         raise InputError("is one result file; two are needed, the older version's first", file=paths[0])
     if name in TOOLS and results and not comparisons:
         hint = "`perfjudge compare`, which also compares two operations of one file"
-        told = f"is one version ({name}); two are needed, the older one first, or {hint}"
-        raise InputError(told, file=paths[0])
+        problem = f"is one version ({name}); two are needed, the older one first, or {hint}"
+        raise InputError(problem, file=paths[0])
     if not results:
         raise InputError("holds no comparison", file=paths[0] if paths else None)
 
 
 def results_of_run(
-    path: Path,
-    problems: Problems | None = None,
-    measure: Measure | None = None,
-    kind: str | None = None,
+    path: Path, problems: Problems | None = None, measure: Measure | None = None, kind: str | None = None
 ) -> pd.DataFrame:
     """Return the results of one run, with the columns of ``RESULT_DTYPES``.
 
@@ -207,18 +202,14 @@ def results_of_run(
     return results
 
 
-def _files(paths: list[Path], suffix: str) -> list[Path]:
-    """Return `paths` with directories replaced by their files with `suffix`; InputError if one has none."""
-    found: list[Path] = []
+def _files_in(paths: list[Path], suffix: str) -> list[Path]:
+    files: list[Path] = []
     for path in paths:
-        if path.is_dir():
-            inside = sorted(path.glob(f"*{suffix}"))
-            if not inside:
-                raise InputError(f"holds no {suffix} file", file=path)
-            found += inside
-        else:
-            found.append(path)
-    return found
+        inside = sorted(path.glob(f"*{suffix}")) if path.is_dir() else [path]
+        if not inside:
+            raise InputError(f"holds no {suffix} file", file=path)
+        files += inside
+    return files
 
 
 def sniff(path: Path) -> str:
@@ -235,23 +226,18 @@ def _sniff_directory(path: Path) -> str:
     for name in ("tables", "sap-hana"):
         if FORMATS[name].recognises(path):
             return name
-    files = assembly.inside_of(path)
+    files = assembly.measurement_files(path)
     if not files or (path / BENCHMARKS).is_file():
         # do not search subdirectories of a directory that has files
-        found = next((name for name in ("asv", "criterion") if _is_folder(path, TOOLS[name])), None)
-        if found is not None:
-            return found
+        asv = TOOLS["asv"]
+        result = next(path.glob(asv.folder), None)
+        if result is not None and recognition.recognise_tool(recognition.UnreadFile(result), [asv]):
+            return "asv"
+        if FORMATS["criterion"].recognises(path):
+            return "criterion"
     if not files:
         raise InputError(f"holds no data in a known format ({', '.join(FORMATS)})", file=path)
     return _sniff_file(files[0])
-
-
-def _is_folder(path: Path, tool: ToolFormat) -> bool:
-    """Return whether the first file that matches a tool's folder pattern is in the tool's format."""
-    inside = next(path.glob(tool.folder), None)
-    if inside is None or tool.name == "criterion":
-        return inside is not None
-    return recognition.recognised(recognition.UnreadFile(inside), [tool]) is not None
 
 
 def _sniff_file(path: Path) -> str:
@@ -266,29 +252,24 @@ def _sniff_file(path: Path) -> str:
     if begin in {b"{", b"["}:
         return _sniff_json(path)
     if begin == b"<" or head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return _sniff_xml(path)
+        return _sniff_xml(path, head)
     text = recognition.UnreadFile(path, head)
-    found = recognition.recognised(text, TOOLS.values())
-    if found is None:
+    tool = recognition.recognise_tool(text, TOOLS.values())
+    if tool is None:
         raise recognition.unknown_content(text, TOOLS.values(), "neither XML nor JSON, and text")
-    return found
+    return tool
 
 
-def _sniff_xml(path: Path) -> str:
+def _sniff_xml(path: Path, head: bytes) -> str:
     from data.tables.xml_stream import Document, root_of
 
     root = root_of(Document.of_path(path))
-    if root not in _ROOTS and not _may_hold_comparisons(path):
-        known = ", ".join(f"<{tag}> ({name})" for tag, name in _ROOTS.items())
-        raise InputError(f"is XML in no known format: <{root}> is none of {known}", file=path)
+    # any other root may contain comparisons
+    is_searched = len(head) < _HEAD
+    if root not in _ROOTS and is_searched and b"comparison_result" not in head.replace(b"\0", b""):
+        roots = ", ".join(f"<{tag}> ({name})" for tag, name in _ROOTS.items())
+        raise InputError(f"is XML in no known format: <{root}> is not one of {roots}", file=path)
     return _ROOTS.get(root, "comparison-xml")
-
-
-def _may_hold_comparisons(path: Path) -> bool:
-    """Return whether XML with an unknown root may contain comparisons, judged by its first bytes."""
-    with path.open("rb") as file:
-        head = file.read(_HEAD)
-    return len(head) == _HEAD or b"comparison_result" in head.replace(b"\0", b"")
 
 
 def _sniff_json(path: Path) -> str:
@@ -297,9 +278,9 @@ def _sniff_json(path: Path) -> str:
     keys = file.outline.members
     if "comparisons" in keys:
         return "comparison-json"
-    found = recognition.recognised(file, TOOLS.values())
-    if found is not None:
-        return found
+    tool = recognition.recognise_tool(file, TOOLS.values())
+    if tool is not None:
+        return tool
     meant = {nearest(key, ("comparisons", "results")) for key in keys}
     if "comparisons" in meant or not file.is_json:
         return "comparison-json"

@@ -6,6 +6,7 @@ import json
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import ValidationError
@@ -17,7 +18,6 @@ from data.comparisons.request import (
     JudgeRequest,
     PostedLabel,
     RequestPart,
-    Version,
     versions_of,
 )
 from data.comparisons.tables import Builder, ComparisonTables, LabelRow, Series
@@ -29,11 +29,11 @@ from data.tables.problems import Problems, unknown
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-Given = TypeVar("Given", bound=RequestPart)
+Part = TypeVar("Part", bound=RequestPart)
 _QUOTED = 60
 #: Pydantic's names of the two forms of samples.
 _FORMS = ("list[float]", "list[list[float]]", "FiveNumbers")
-#: The expected value by pydantic's error type; `_WRONG` has problems instead.
+#: The expected value by pydantic's error type; `_PROBLEMS` has problems instead.
 _EXPECTED = {
     "model_type": "an object",
     "list_type": "a list",
@@ -59,9 +59,9 @@ def tables_of(
     """Return the tables of a request that was loaded from JSON; `problems` receives skipped comparisons.
 
     The order of the baseline is the length of the longest history; the orders of its other versions, of the
-    target's and of later versions follow. Versions have no names. Comparisons share no samples: from the
-    second comparison of an operation on, the machine is called ``<machine> #2`` and so on. `taken` has the
-    names that earlier requests used, and is extended.
+    target's and of later versions follow. Versions are unnamed. Comparisons share no samples: from the second
+    comparison of an operation on, the machine is called ``<machine> #2`` and so on. The names of the request
+    are added to `used_names`, those of earlier requests.
 
     Raises
     ------
@@ -69,9 +69,9 @@ def tables_of(
         If there is no comparison, or, unless ``problems.keep_going``, at the first error.
     """
     taken, builder = taken or Taken(), Builder()
-    request = _given(JudgeRequest, content, name, "")
-    for place, comparison in _checked(request, name, problems or Problems(), taken):
-        _add(comparison, f"{name} {place}", taken, builder)
+    request = _validated(JudgeRequest, content, name, "")
+    for place, comparison in _valid_comparisons(request, name, problems or Problems(), taken):
+        _add_comparison(comparison, f"{name} {place}", taken, builder)
     return builder.take()
 
 
@@ -83,20 +83,22 @@ def checked_request(content: object, name: str) -> JudgeRequest:
     InputError
         At the first error.
     """
-    request = _given(JudgeRequest, content, name, "")
-    request.comparisons = [one for _, one in _checked(request, name, Problems(), None)]
+    request = _validated(JudgeRequest, content, name, "")
+    request.comparisons = [
+        comparison for _, comparison in _valid_comparisons(request, name, Problems(), None)
+    ]
     return request
 
 
-def _checked(
+def _valid_comparisons(
     request: JudgeRequest, name: str, problems: Problems, taken: Taken | None
 ) -> Iterator[tuple[str, Comparison]]:
     """Yield each valid comparison of a request with its place; parameters and errors as of `tables_of`."""
-    for index, given in enumerate(request.comparisons):
+    for index, content in enumerate(request.comparisons):
         place = f"comparisons[{index}]"
         try:
-            comparison = _given(Comparison, given, name, place)
-            # without `taken`, the caller handles repeated comparisons
+            comparison = _validated(Comparison, content, name, place)
+            # without `used_names`, the caller handles repeated comparisons
             if taken is not None:
                 _require_once(comparison, name, place, taken)
         except InputError as error:
@@ -125,64 +127,68 @@ class Taken:
 def _require_once(comparison: Comparison, name: str, place: str, taken: Taken) -> None:
     """Raise an InputError for a repeated number of threads or identifier; else reserve the identifier."""
     seen: set[int] = set()
-    for index, one in enumerate(comparison.configurations):
-        if one.threads in seen:
-            twice = f"{place}.configurations[{index}].threads {one.threads} stands twice"
-            raise InputError(twice, file=name)
-        seen.add(one.threads)
+    for index, configuration in enumerate(comparison.configurations):
+        threads = configuration.threads
+        if threads in seen:
+            problem = f"{place}.configurations[{index}].threads {threads} appears twice"
+            raise InputError(problem, file=name)
+        seen.add(threads)
     identifier = comparison.comparison_id
     if identifier in taken.identifiers:
-        raise InputError(f"{place}.comparison_id {_quoted(identifier)} stands twice", file=name)
+        raise InputError(f"{place}.comparison_id {_quoted(identifier)} appears twice", file=name)
     taken.identifiers.add(identifier)
 
 
-def _add(comparison: Comparison, source: str, taken: Taken, builder: Builder) -> None:
+def _add_comparison(comparison: Comparison, source: str, taken: Taken, builder: Builder) -> None:
     identifier, benchmark, operation = comparison.comparison_id, comparison.benchmark, comparison.operation
     machine = taken.machine(benchmark, operation, comparison.machine)
-    configurations = comparison.configurations
-    baseline = max((len(one.history) for one in configurations), default=0)
-    target = baseline + max((len(versions_of(one.baseline)) for one in configurations), default=1)
-    later = target + max((len(versions_of(one.target)) for one in configurations), default=1)
-    last = max((len(one.later) for one in configurations), default=0)
+    lists = [
+        (c.history, versions_of(c.baseline), versions_of(c.target), c.later)
+        for c in comparison.configurations
+    ]
+    longest = [max(map(len, versions)) for versions in zip(*lists, strict=True)] or [0, 1, 1, 0]
+    baseline, target, later, stop = accumulate(longest)
     common = (benchmark, benchmark, operation, machine, comparison.unit, comparison.better)
-    for one in configurations:
-        series = Series(f"{identifier}/{one.threads}", *common, one.threads)
-        for versions, first in (
-            (one.history, baseline - len(one.history)),
-            (versions_of(one.baseline), baseline),
-            (versions_of(one.target), target),
-            (one.later, later),
-        ):
+    for configuration, parts in zip(comparison.configurations, lists, strict=True):
+        series = Series(f"{identifier}/{configuration.threads}", *common, configuration.threads)
+        firsts = (baseline - len(configuration.history), baseline, target, later)
+        for versions, first in zip(parts, firsts, strict=True):
             for order, samples in enumerate(versions, first):
-                _add_samples(samples, series, order, builder)
-    orders = (baseline, target - 1, target, later - 1, later + last - 1 if last else None)
+                if isinstance(samples, list):
+                    builder.results.samples(series, order, None, array("d", samples))
+                else:
+                    builder.results.summary(series, order, None, samples.model_dump(exclude_unset=True))
+    orders = (baseline, target - 1, target, later - 1, stop - 1 if stop > later else None)
     worse = comparison.siblings_worse
     builder.comparisons.append((identifier, benchmark, operation, machine, *orders, source, worse))
     for label in comparison.labels:
-        who, at = label.labelled_by or label.annotator or UNKNOWN, moment(label.labelled_at or "")
-        builder.labels.append(LabelRow(identifier, label.status, who, label.annotator, at))
+        labelled_by = label.labelled_by or label.annotator or UNKNOWN
+        labelled_at = moment(label.labelled_at or "")
+        builder.labels.append(LabelRow(identifier, label.status, labelled_by, label.annotator, labelled_at))
 
 
-def _add_samples(samples: Version, series: Series, order: int, builder: Builder) -> None:
-    if isinstance(samples, list):
-        builder.results.samples(series, order, None, array("d", samples))
-    else:
-        builder.results.summary(series, order, None, samples.model_dump(exclude_unset=True))
+def _validated(kind: type[Part], content: object, name: str, place: str) -> Part:
+    """Return `content` validated as `kind`.
 
-
-def _given(kind: type[Given], content: object, name: str, place: str) -> Given:
-    """Return `content` validated as `kind`; an InputError names the first error or a nearby unknown key."""
+    An InputError names the first error, or an unknown key in the object of the first error, because it may be
+    the misspelt name of a missing key.
+    """
     try:
         return kind.model_validate(content)
     except ValidationError as exc:
         errors = exc.errors(include_url=False)
-        first = next(error for error in errors if not _other_form(error))
-        strange = [error for error in errors if _beside(error, first)]
-        worst = min(strange, key=lambda error: len(error["loc"]), default=first)
-        raise InputError(_told(worst, kind, place), file=name) from exc
+        first = next(error for error in errors if not _rejects_other_form(error))
+        around = (first["loc"][: len(error["loc"]) - 1] == error["loc"][:-1] for error in errors)
+        unknown_keys = [
+            error
+            for error, is_around in zip(errors, around, strict=True)
+            if is_around and error["type"] == "extra_forbidden"
+        ]
+        worst = min(unknown_keys, key=lambda error: len(error["loc"]), default=first)
+        raise InputError(_message(worst, kind, place), file=name) from exc
 
 
-def _other_form(error: ErrorDetails) -> bool:
+def _rejects_other_form(error: ErrorDetails) -> bool:
     """Return whether an error only rejects one of the two forms of samples although the other was meant."""
     *_, form, last = ("", "", *error["loc"])
     if isinstance(error["input"], dict):
@@ -190,27 +196,20 @@ def _other_form(error: ErrorDetails) -> bool:
     return form == _FORMS[0] and isinstance(error["input"], list)
 
 
-def _beside(error: ErrorDetails, first: ErrorDetails) -> bool:
-    """Return whether an error is an unknown key, possibly misspelt, in the object of the first error."""
-    around = error["loc"][:-1]
-    return error["type"] == "extra_forbidden" and first["loc"][: len(around)] == around
-
-
-def _told(error: ErrorDetails, kind: type[RequestPart], place: str) -> str:
-    """Return the message for a validation error in a `kind` at `place`."""
-    what, loc, value = error["type"], error["loc"], error["input"]
-    if what == "missing":
+def _message(error: ErrorDetails, kind: type[RequestPart], place: str) -> str:
+    error_type, loc, value = error["type"], error["loc"], error["input"]
+    if error_type == "missing":
         return f"{_path(place, loc[:-1])} lacks {loc[-1]}".lstrip()
-    if what == "extra_forbidden":
+    if error_type == "extra_forbidden":
         key = str(loc[-1])[:_QUOTED]
         inside = PostedLabel if loc[0] == "labels" else Configuration
         parts: dict[int, type[RequestPart]] = {1: kind, 3: inside}
         part = parts.get(len(loc), FiveNumbers)
         return f"{_path(place, loc[:-1])}.{key} {unknown(key, part.model_fields)}".removeprefix(".")
     path = _path(place, loc)
-    if what in _WRONG and loc[-1:] != ("labelled_at",):
-        return f"{path} {_WRONG[what]}"
-    return f"{path or 'the request'}={_quoted(value)} is not {_expected(what, loc, value)}"
+    if error_type in _WRONG and loc[-1:] != ("labelled_at",):
+        return f"{path} {_WRONG[error_type]}"
+    return f"{path or 'the request'}={_quoted(value)} is not {_expectation(error_type, loc, value)}"
 
 
 def _path(place: str, loc: tuple[int | str, ...]) -> str:
@@ -218,19 +217,19 @@ def _path(place: str, loc: tuple[int | str, ...]) -> str:
     return f"{place}{''.join(steps)}".removeprefix(".")
 
 
-def _expected(what: str, loc: tuple[int | str, ...], value: object) -> str:
+def _expectation(error_type: str, loc: tuple[int | str, ...], value: object) -> str:
     if loc and loc[-1] in _FORMS:
         return "a list of numbers or a five-number summary"
     if loc and loc[-1] in _OF_LABELS:
         return _OF_LABELS[str(loc[-1])]
-    if what == "literal_error" and not isinstance(value, str):
-        what = "string_type"
-    if what in ("greater_than", "less_than"):
+    if error_type == "literal_error" and not isinstance(value, str):
+        error_type = "string_type"
+    if error_type in ("greater_than", "less_than"):
         return "a number above 0" if loc[0] == "costs" else "a share between 0 and 1"
     # an integer that is too large for a float
-    if what == "float_type" and type(value) is int:
-        what = "finite_number"
-    return _EXPECTED[what]
+    if error_type == "float_type" and type(value) is int:
+        error_type = "finite_number"
+    return _EXPECTED[error_type]
 
 
 def _quoted(value: object) -> str:

@@ -50,8 +50,6 @@ _ORDER = re.compile(r"-?[0-9]{1,18}")
 
 
 class _ReportNames:
-    """Names of the reports read so far: their UUIDs, or names derived from the file's."""
-
     def __init__(self) -> None:
         self._unnamed: dict[str, int] = {}
 
@@ -66,8 +64,8 @@ class _ReportNames:
 
 def identifier(report: str, attributes: Mapping[str, str]) -> str:
     """Return the id of a ``comparison_result``: its ``comparison_id``, or report, benchmark and operation."""
-    named = f"{report}/{attributes.get('benchmark_name')}/{attributes.get('operation_name')}"
-    return attributes.get("comparison_id") or named
+    default = f"{report}/{attributes.get('benchmark_name')}/{attributes.get('operation_name')}"
+    return attributes.get("comparison_id") or default
 
 
 def numbers(walk: Attributes, element: Element, place: str) -> dict[str, float]:
@@ -83,11 +81,7 @@ def numbers(walk: Attributes, element: Element, place: str) -> dict[str, float]:
 
 
 def read(
-    documents: Iterable[Document],
-    problems: Problems,
-    *,
-    better: str | None = None,
-    piece: int | None = None,
+    documents: Iterable[Document], problems: Problems, *, better: str | None = None, piece: int | None = None
 ) -> Iterator[ComparisonTables]:
     """Read comparison XML one comparison at a time; `problems` receives those that are skipped.
 
@@ -102,21 +96,19 @@ def read(
     ComparisonTables
         Whole comparisons with the additional columns `UUIDS`; at least one chunk.
     """
-    builder = Builder(piece, further_comparisons=UUIDS)
-    run = _ReadingRun(builder, problems, better)
+    reader = _Reader(Builder(piece, further_comparisons=UUIDS), problems, better)
     for document in documents:
-        reader = _Reader(document, run)
         try:
-            for _ in reader.comparisons():
-                if builder.is_full:
-                    yield builder.take()
+            for _ in reader.read_comparisons(document):
+                if reader.builder.is_full:
+                    yield reader.builder.take()
         except InputError as error:
             problems.add(error)
-    yield builder.take()
+    yield reader.builder.take()
 
 
 def tables_of(body: bytes, name: str = "request.xml", problems: Problems | None = None) -> ComparisonTables:
-    """Return the tables of a request in comparison XML; `problems` is as for `read`."""
+    """Return the tables of a request in comparison XML; `problems` is as for `read_documents`."""
     return next(read([Document.of_bytes(body, name)], problems or Problems()))
 
 
@@ -130,7 +122,10 @@ class _Side:
 
 @dataclass
 class _Comparison:
-    """The comparison being read, which is added to the tables at its end tag unless it had an error."""
+    """The comparison being read, which is added to the tables at its end tag unless it had an error.
+
+    `sides` are by number of threads and element.
+    """
 
     key: str
     benchmark: str
@@ -147,178 +142,159 @@ class _Comparison:
     def place(self) -> str:
         return f'operation "{self.operation}"'
 
-    def orders(self, tag: str, following: int) -> dict[int | None, int]:
-        """Map the orders of a side's versions to consecutive ones from `following`; None is a summary."""
-        sides = (side for (_, own), side in self.sides.items() if own == tag)
-        given: list[int | None] = [*sorted({order for side in sides for order, _ in side.samples})]
-        versions = given or ([] if tag in WITHOUT_NUMBERS else [None])
-        return {order: place for place, order in enumerate(versions, following)}
-
-
-@dataclass(frozen=True)
-class _ReadingRun:
-    builder: Builder
-    problems: Problems
-    better: str | None
-    names: _ReportNames = field(default_factory=_ReportNames)
-    taken: Taken = field(default_factory=Taken)
-
 
 class _Reader:
-    def __init__(self, document: Document, run: _ReadingRun) -> None:
-        self.document, self.run = document, run
-        self.walk = Walk(document)
+    """Reads documents one after another; `names` and `used_names` are those of all documents so far."""
+
+    def __init__(self, builder: Builder, problems: Problems, better: str | None) -> None:
+        self.builder, self.problems, self.better = builder, problems, better
+        self.names, self.taken = _ReportNames(), Taken()
+
+    def _open_document(self, document: Document) -> None:
+        self.document, self.walk = document, Walk(document)
         self.report: str | None = None
         self.report_attributes: dict[str, str] = {}
         self.open: _Comparison | None = None
         self.threads: int | None = None
         self.side: _Side | None = None
 
-    def comparisons(self) -> Iterator[None]:
-        root, found = None, False
+    def read_comparisons(self, document: Document) -> Iterator[None]:
+        self._open_document(document)
+        root, has_comparison = None, False
         for opened, element in self.walk:
             root = root or str(element.tag)
             try:
                 if opened:
-                    self._begin(element)
-                elif self.open is not None:
-                    self._require_no_text(self.open, element)
+                    self._begin_element(element)
+                elif self.open is not None and element.tag in _PARTS:
+                    text = (element.text or "").strip()
+                    if text:
+                        raise self.walk.error(f'<{element.tag}> holds text: "{text[:60]}"', self.open.place)
             except InputError as error:
                 self.open = self.side = None
-                self.run.problems.add(error)
+                self.problems.add(error)
             if element.tag in VERSIONS and not opened:
                 self.side = None
             if element.tag == COMPARISON and not opened:
-                found = True
-                self._finish()
+                has_comparison = True
+                if self.open is not None:
+                    self._add_comparison(self.open)
+                self.open = None
                 yield
-        if not found:
-            raise InputError(f"<{root}> holds no <comparison_result>", file=self.document.name)
+        if not has_comparison:
+            raise InputError(f"<{root}> holds no <comparison_result>", file=document.name)
 
-    def _begin(self, element: Element) -> None:
+    def _begin_element(self, element: Element) -> None:
         if element.tag == "comparison_results":
             self.report_attributes = {str(name): str(value) for name, value in element.attrib.items()}
-            self.report = self.run.names.name(self.document.stem, self.report_attributes)
+            self.report = self.names.name(self.document.stem, self.report_attributes)
         elif element.tag == COMPARISON:
-            self.open = self.side = None
-            self.open = self._comparison(element)
-        elif self.open is not None and element.tag == LABEL:
-            self.open.labels.append(self._label(self.open, element))
-        elif self.open is not None and element.tag == "result":
+            self.open = self.side = self.threads = None
+            self.open = self._begin_comparison(element)
+        elif self.open is None:
+            return
+        elif element.tag == LABEL:
+            self.open.labels.append(self._read_label(self.open, element))
+        elif element.tag == "result":
             self.threads = self.walk.whole(element, "threads_no", self.open.place)
-        elif self.open is not None and element.tag in VERSIONS:
-            self.side = self._side(self.open, element)
-        elif self.open is not None and self.side is not None and element.tag == "samples":
-            self.side.samples.append(self._samples(self.open, element))
+        elif element.tag in VERSIONS:
+            self.side = self._begin_side(self.open, element)
+        elif self.side is not None and element.tag == "samples":
+            order = self.walk.text(element, "order", self.open.place)
+            if not _ORDER.fullmatch(order):
+                raise self.walk.error(f'order="{order}" is not a whole number', self.open.place)
+            self.side.samples.append((int(order), self.walk.numbers(element, "values", self.open.place)))
 
-    def _require_no_text(self, comparison: _Comparison, element: Element) -> None:
-        text = (element.text or "").strip()
-        if text and element.tag in _PARTS:
-            raise self.walk.error(f'<{element.tag}> holds text: "{text[:60]}"', comparison.place)
-
-    def _comparison(self, element: Element) -> _Comparison:
+    def _begin_comparison(self, element: Element) -> _Comparison:
         if self.report is None:
-            self.report = self.run.names.name(self.document.stem, {})
-        self.threads = None
+            self.report = self.names.name(self.document.stem, {})
         operation = self.walk.text(element, "operation_name")
         place = f'operation "{operation}"'
         benchmark = self.walk.text(element, "benchmark_name", place)
         better = self._choice(element, "better", ("higher", "lower"), place)
         status = self._choice(element, "result_status", STATUSES, place)
         key = identifier(self.report, {str(name): str(value) for name, value in element.attrib.items()})
-        if key in self.run.taken.identifiers:
-            twice = (
-                f'comparison_id="{key}" stands twice'
+        if key in self.taken.identifiers:
+            repeated = (
+                f'comparison_id="{key}" appears twice'
                 if "comparison_id" in element.attrib
-                else (f'<comparison_result> stands twice in the report "{self.report}"')
+                else (f'<comparison_result> appears twice in the report "{self.report}"')
             )
-            raise self.walk.error(twice, place, RepeatedError)
-        self.run.taken.identifiers.add(key)
-        otherwise = "the attribute better, or --better, says otherwise"
-        better = better or self.run.better or self.run.problems.assume_higher(self.document.name, otherwise)
-        unit = element.get("unit") or UNKNOWN
-        worse = self._share(element, "siblings_worse", place)
+            raise self.walk.error(repeated, place, RepeatedError)
+        self.taken.identifiers.add(key)
+        hint = "the attribute better, or --better, says otherwise"
+        better = better or self.better or self.problems.assume_higher(self.document.name, hint)
+        unit, worse = element.get("unit") or UNKNOWN, None
+        if "siblings_worse" in element.attrib:
+            worse = self.walk.number(element, "siblings_worse", place)
+            if not 0 <= worse <= 1:
+                raise self.walk.error(f'siblings_worse="{worse:g}" is not between 0 and 1', place)
         return _Comparison(key, benchmark, operation, unit, better, status, worse, self.walk.line)
 
-    def _share(self, element: Element, name: str, place: str) -> float | None:
-        if name not in element.attrib:
-            return None
-        value = self.walk.number(element, name, place)
-        if not 0 <= value <= 1:
-            raise self.walk.error(f'{name}="{value:g}" is not between 0 and 1', place)
-        return value
-
-    def _label(self, comparison: _Comparison, element: Element) -> LabelRow:
+    def _read_label(self, comparison: _Comparison, element: Element) -> LabelRow:
         status = self.walk.text(element, "status", comparison.place)
         if status not in LABEL_STATUSES:
             expected = ", ".join(LABEL_STATUSES)
-            raise self.walk.error(f'status="{status[:60]}" is none of {expected}', comparison.place)
-        annotator, said = element.get("annotator", "").strip() or None, element.get("labelled_at", "")
-        at = moment(said)
-        if said and at is None:
-            wrong = f'labelled_at="{said[:60]}" is no time like {EXAMPLE_MOMENT}'
+            raise self.walk.error(f'status="{status[:60]}" is not one of {expected}', comparison.place)
+        annotator, time = element.get("annotator", "").strip() or None, element.get("labelled_at", "")
+        labelled_at = moment(time)
+        if time and labelled_at is None:
+            wrong = f'labelled_at="{time[:60]}" is not a time like {EXAMPLE_MOMENT}'
             raise self.walk.error(wrong, comparison.place)
-        who = element.get("labelled_by", "").strip() or annotator or UNKNOWN
-        return LabelRow(comparison.key, status, who, annotator, at)
+        labelled_by = element.get("labelled_by", "").strip() or annotator or UNKNOWN
+        return LabelRow(comparison.key, status, labelled_by, annotator, labelled_at)
 
-    def _choice(self, element: Element, name: str, known: tuple[str, ...], place: str) -> str:
-        """Return an attribute's value, empty if it is missing; InputError if the value is not in `known`."""
+    def _choice(self, element: Element, name: str, allowed: tuple[str, ...], place: str) -> str:
+        """Return an attribute's value, empty if missing; InputError if the value is not in `allowed`."""
         value = element.get(name, "")
-        if value and value not in known:
-            expected = " or ".join(f'"{word}"' for word in known)
+        if value and value not in allowed:
+            expected = " or ".join(f'"{word}"' for word in allowed)
             raise self.walk.error(f'{name}="{value}" is unknown; expected {expected}', place)
         return value
 
-    def _side(self, comparison: _Comparison, element: Element) -> _Side:
+    def _begin_side(self, comparison: _Comparison, element: Element) -> _Side:
         tag = str(element.tag)
         if self.threads is None:
-            raise self.walk.error(f"<{tag}> stands outside of <result>", comparison.place)
+            raise self.walk.error(f"<{tag}> is not inside a <result>", comparison.place)
         key = (self.threads, tag)
         if key in comparison.sides:
-            twice = f'threads_no="{self.threads}" has a second <{tag}>'
-            raise self.walk.error(twice, comparison.place, RepeatedError)
-        given = {} if tag in WITHOUT_NUMBERS else numbers(self.walk, element, f"{comparison.place} {tag}")
-        comparison.sides[key] = side = _Side(given)
+            repeated = f'threads_no="{self.threads}" has a second <{tag}>'
+            raise self.walk.error(repeated, comparison.place, RepeatedError)
+        summary = {} if tag in WITHOUT_NUMBERS else numbers(self.walk, element, f"{comparison.place} {tag}")
+        comparison.sides[key] = side = _Side(summary)
         return side
 
-    def _samples(self, comparison: _Comparison, element: Element) -> tuple[int, array[float]]:
-        order = self.walk.text(element, "order", comparison.place)
-        if not _ORDER.fullmatch(order):
-            raise self.walk.error(f'order="{order}" is not a whole number', comparison.place)
-        return int(order), self.walk.numbers(element, "values", comparison.place)
-
-    def _finish(self) -> None:
-        done, self.open = self.open, None
-        if done is None or self.report is None:
-            return
-        machine = self.report_attributes.get("machine") or self.report
-        machine = self.run.taken.machine(done.benchmark, done.operation, machine)
+    def _add_comparison(self, comparison: _Comparison) -> None:
+        key, benchmark, operation = comparison.key, comparison.benchmark, comparison.operation
+        machine = self.report_attributes.get("machine") or str(self.report)
+        machine = self.taken.machine(benchmark, operation, machine)
+        # consecutive orders of the versions, by their orders in the document; None is a summary
         orders: dict[str, dict[int | None, int]] = {}
+        next_order = 0
         for tag in VERSIONS:
-            orders[tag] = done.orders(tag, sum(map(len, orders.values())))
-        common = (done.benchmark, done.benchmark, done.operation, machine, done.unit, done.better)
-        for (threads, tag), side in done.sides.items():
-            self._results(Series(f"{done.key}/{threads}", *common, threads), side, orders[tag])
-        source = f"{self.document.name}:{done.line} {done.place}"
+            sides = [side for (_, side_tag), side in comparison.sides.items() if side_tag == tag]
+            versions: list[int | None] = [*sorted({order for side in sides for order, _ in side.samples})]
+            if not versions and tag not in WITHOUT_NUMBERS:
+                versions = [None]
+            orders[tag] = {version: order for order, version in enumerate(versions, next_order)}
+            next_order += len(versions)
+        common = (benchmark, benchmark, operation, machine, comparison.unit, comparison.better)
+        results = self.builder.results
+        for (threads, tag), side in comparison.sides.items():
+            series = Series(f"{key}/{threads}", *common, threads)
+            for version, values in side.samples:
+                results.samples(series, orders[tag][version], None, values)
+            if not side.samples and side.numbers:
+                results.summary(series, min(orders[tag].values()), None, side.numbers)
         bounds = (end(orders[tag].values()) for tag in (BASE, TARGET) for end in (min, max))
         later = max(orders[LATER].values(), default=None)
-        worse = done.siblings_worse
+        source = f"{self.document.name}:{comparison.line} {comparison.place}"
         uuids = (self.report_attributes.get(name) for name in UUIDS)
-        self.run.builder.comparisons.append(
-            (done.key, done.benchmark, done.operation, machine, *bounds, later, source, worse, *uuids)
-        )
-        if done.status in LABELLED and not done.labels:
-            done.labels.append(LabelRow(done.key, done.status, UNKNOWN))
-        self.run.builder.labels += done.labels
-
-    def _results(self, series: Series, side: _Side, orders: dict[int | None, int]) -> None:
-        results = self.run.builder.results
-        for version, values in side.samples:
-            order = orders[version]
-            results.samples(series, order, None, values)
-        if not side.samples and side.numbers:
-            first = min(orders.values())
-            results.summary(series, first, None, side.numbers)
+        names = (key, benchmark, operation, machine)
+        self.builder.comparisons.append((*names, *bounds, later, source, comparison.siblings_worse, *uuids))
+        if comparison.status in LABELLED and not comparison.labels:
+            comparison.labels.append(LabelRow(key, comparison.status, UNKNOWN))
+        self.builder.labels += comparison.labels
 
 
 #: A start tag up to the end of its attributes, which may hold ``>``.
@@ -356,7 +332,7 @@ def with_status(
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise InputError("is UTF-16; verdicts can be filled into UTF-8 only", file=document.name)
     parts, begin = list[bytes](), 0
-    for start, stop, text in sorted(_edits(document, content, verdicts, otherwise, written)):
+    for start, stop, text in sorted(_status_edits(document, content, verdicts, otherwise, written)):
         # skip edits within a span that is already replaced
         if start >= begin:
             parts += [content[begin:start], text]
@@ -364,7 +340,7 @@ def with_status(
     return b"".join([*parts, content[begin:]])
 
 
-def _edits(
+def _status_edits(
     document: Document,
     content: bytes,
     verdicts: Mapping[str, str],
@@ -393,7 +369,7 @@ def _edits(
             verdict = "invalid" if key in seen else verdicts.get(key, otherwise)
             attributes, stop, is_empty = _start_tag(content, walk.offset)
             if verdict is not None:
-                yield walk.offset, attributes, _filled(content[walk.offset : attributes], verdict)
+                yield walk.offset, attributes, _fill_status(content[walk.offset : attributes], verdict)
             if verdict is not None and key not in seen and key in (written or {}):
                 end = b"</%b>" % COMPARISON.encode() if is_empty else b""
                 yield attributes, stop, b">" + (written or {})[key] + end
@@ -407,7 +383,7 @@ def _start_tag(content: bytes, offset: int) -> tuple[int, int, bool]:
     return attributes, close.end(), close[1] == b"/"  # type: ignore[union-attr, index]  # a start tag always closes
 
 
-def _filled(tag: bytes, verdict: str) -> bytes:
+def _fill_status(tag: bytes, verdict: str) -> bytes:
     value = quoteattr(verdict).encode()
     filled, count = _STATUS.subn(lambda match: match[1] + value, tag, count=1)
     return filled if count else tag + b" result_status=" + value

@@ -31,18 +31,16 @@ class Settings:
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Settings:
         """Return the settings that `properties` hold; their names are compared without regard to case."""
-        found = {name.lower(): value for name, value in properties.items() if value}
-        return cls(found.get("hostname"), found.get("kernel"), found.get("benchmarkname"))
+        values = {name.lower(): value for name, value in properties.items() if value}
+        return cls(values.get("hostname"), values.get("kernel"), values.get("benchmarkname"))
 
 
 def properties_in(tree: WholeDocument, settings: Element) -> dict[str, str]:
     """Return the properties in an element ``settings``; InputError if a property has no value."""
     properties = {}
     for element in list(settings.iter())[1:]:
-        tree.here, value = element, element.get("value")
-        if value is None:
-            raise tree.error(f"<{element.tag}> lacks the attribute value", place=SETTINGS_TAG)
-        properties[str(element.tag)] = value.strip()
+        tree.here = element
+        properties[str(element.tag)] = tree.text(element, "value", SETTINGS_TAG).strip()
     return properties
 
 
@@ -51,8 +49,10 @@ def beside(path: Path) -> dict[str, str]:
     for candidate in (path.with_name(f"{path.stem}.settings.xml"), path.with_name("settings.xml")):
         if candidate.is_file() and candidate != path:
             tree = WholeDocument(Document.of_path(candidate))
-            inside = [properties_in(tree, one) for one in tree.root.iter(SETTINGS_TAG)]
-            return {name: value for found in inside for name, value in found.items()}
+            properties: dict[str, str] = {}
+            for settings in tree.root.iter(SETTINGS_TAG):
+                properties |= properties_in(tree, settings)
+            return properties
     return {}
 
 
@@ -70,8 +70,6 @@ IS_TIME = re.compile(r"(^|_)(time|seconds|secs?|ms)$")
 
 @dataclass
 class _RunConfiguration:
-    """Measurements of one number of threads: samples, or a summary of them."""
-
     threads: int
     samples: list[float] = field(default_factory=list)
     times: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in TIMES})
@@ -80,8 +78,6 @@ class _RunConfiguration:
 
 @dataclass
 class _RunOperation:
-    """One operation of a run, with its configurations by number of threads."""
-
     name: str
     suite: str
     element: Element
@@ -116,7 +112,8 @@ class ResultRun:
     @cached_property
     def lines(self) -> Mapping[str, int]:
         """The line numbers where the operations begin."""
-        return {name: self.tree.line_of(one.element) for name, one in self.operations.items()}
+        operations = self.operations.items()
+        return {name: self.tree.line_of(operation.element) for name, operation in operations}
 
     def benchmark(self, operation: _RunOperation) -> str:
         """Return the name of the benchmark of an operation."""
@@ -153,100 +150,97 @@ class _RunReader:
     def read(self) -> None:
         root = self.tree.root
         if root.tag != RUN_TAG:
-            raise self.tree.error(f"<{root.tag}> is no benchmark run; expected <{RUN_TAG}>")
-        self._inside(root)
+            raise self.tree.error(f"<{root.tag}> is not a benchmark run; expected <{RUN_TAG}>")
+        self._read_children(root)
         if not self.operations and not self.broken:
             raise InputError(f"<{RUN_TAG}> holds no result of an operation", file=self.path)
 
-    def _inside(self, outer: Element) -> None:
-        for element in outer:
+    def _read_children(self, parent: Element) -> None:
+        for element in parent:
             tag = str(element.tag)
             try:
                 if tag == SETTINGS_TAG:
                     self.properties |= properties_in(self.tree, element)
                 elif tag.endswith("_result") and tag not in WRAPPERS:
-                    self._operation(tag.removesuffix("_result"), element)
+                    self._read_operation(tag.removesuffix("_result"), element)
                 else:
-                    self._inside(element)
+                    self._read_children(element)
             except InputError as error:
                 self.problems.add(error)
 
-    def _operation(self, suite: str, element: Element) -> None:
+    def _read_operation(self, suite: str, element: Element) -> None:
         name = self._at(element).text(element, "benchmark_name")
         operation = _RunOperation(name, suite, element)
-        if name in self.operations or name in self.broken:
-            self._forget(name)
-            raise self.tree.error(f"<{element.tag}> stands twice", operation.place)
+        repeated = name in self.operations or name in self.broken
         try:
-            for one in element.iter("threads"):
-                self._configuration(operation, one)
+            if repeated:
+                raise self.tree.error(f"<{element.tag}> appears twice", operation.place)
+            for threads in element.iter("threads"):
+                self._read_configuration(operation, threads)
             if not operation.configurations:
                 raise self._at(element).error("has no <threads>", operation.place)
         except InputError:
-            self._forget(name)
+            self.operations.pop(name, None)
+            self.broken.add(name)
             raise
         self.operations[name] = operation
-
-    def _forget(self, name: str) -> None:
-        self.operations.pop(name, None)
-        self.broken.add(name)
 
     def _at(self, element: Element) -> WholeDocument:
         self.tree.here = element
         return self.tree
 
-    def _configuration(self, operation: _RunOperation, element: Element) -> None:
+    def _read_configuration(self, operation: _RunOperation, element: Element) -> None:
         threads = self._at(element).whole(element, "number", operation.place)
         if threads in operation.configurations:
-            raise self.tree.error(f'<threads number="{threads}"> stands twice', operation.place)
-        here = operation.configurations[threads] = _RunConfiguration(threads)
-        self._samples(operation, here, list(element.iter("result")))
-        for one in () if here.samples else list(element.iter())[1:]:
-            if "median" in one.attrib:
-                self._summary(operation, here, one)
-        if not here.samples and not here.summary:
-            raise self._at(element).error(
-                f'<threads number="{threads}"> holds no measurement', operation.place
-            )
+            raise self.tree.error(f'<threads number="{threads}"> appears twice', operation.place)
+        configuration = operation.configurations[threads] = _RunConfiguration(threads)
+        self._read_samples(operation, configuration, list(element.iter("result")))
+        if not configuration.samples:
+            for part in list(element.iter())[1:]:
+                if "median" in part.attrib:
+                    self._read_summary(operation, configuration, part)
+            if not configuration.summary:
+                problem = f'<threads number="{threads}"> holds no measurement'
+                raise self._at(element).error(problem, operation.place)
 
-    def _samples(self, operation: _RunOperation, here: _RunConfiguration, results: Sequence[Element]) -> None:
+    def _read_samples(
+        self, operation: _RunOperation, configuration: _RunConfiguration, results: Sequence[Element]
+    ) -> None:
         if results and not operation.metric:
-            self._decide(operation, self._metric(operation, results[0]))
-        place = f'{operation.place} threads="{here.threads}"'
-        here.samples += self.tree.each(results, operation.metric, place)
+            metric = self.measure.metric
+            if metric is None:
+                attributes = list(map(str, results[0].attrib))
+                candidates = [name for name in attributes if not IS_TIME.search(name)]
+                candidates += [name for name in TIMES["real_seconds"] if name in attributes]
+                if not candidates:
+                    problem = f"<result> holds no measurement; found {attributes}"
+                    raise self._at(results[0]).error(problem, operation.place)
+                metric = candidates[0]
+            self._set_metric(operation, metric)
+        place = f'{operation.place} threads="{configuration.threads}"'
+        configuration.samples += self.tree.each(results, operation.metric, place)
         for column, names in self.times.items():
-            here.times[column] += self._times(results, names, place)
+            configuration.times[column] += self._read_times(results, names, place)
 
-    def _times(self, results: Sequence[Element], names: Sequence[str], place: str) -> list[float]:
-        """Return, for each result, the first of the attributes `names` that it has; NaN where it has none."""
-        first = [next((name for name in names if name in one.attrib), "") for one in results]
+    def _read_times(self, results: Sequence[Element], names: Sequence[str], place: str) -> list[float]:
+        """Return, for each result, the first of the attributes `names` that it has; NaN without any."""
+        first = [next((name for name in names if name in result.attrib), "") for result in results]
         if len({*first}) == 1 and first[0]:
             return self.tree.each(results, first[0], place)
-        each = zip(results, first, strict=True)
-        return [self.tree.each([one], name, place)[0] if name else math.nan for one, name in each]
+        pairs = zip(results, first, strict=True)
+        return [self.tree.each([result], name, place)[0] if name else math.nan for result, name in pairs]
 
-    def _summary(self, operation: _RunOperation, here: _RunConfiguration, element: Element) -> None:
-        tag = str(element.tag)
-        if not operation.metric:
-            wanted = not IS_TIME.search(tag) if self.measure.metric is None else tag == self.measure.metric
-            if not wanted:
-                return
-            self._decide(operation, tag)
+    def _read_summary(
+        self, operation: _RunOperation, configuration: _RunConfiguration, element: Element
+    ) -> None:
+        tag, metric = str(element.tag), self.measure.metric
+        if not operation.metric and (not IS_TIME.search(tag) if metric is None else tag == metric):
+            self._set_metric(operation, tag)
         if tag == operation.metric:
-            place = f'{operation.place} threads="{here.threads}" {tag}'
-            here.summary = numbers(self._at(element), element, place)
+            place = f'{operation.place} threads="{configuration.threads}" {tag}'
+            configuration.summary = numbers(self._at(element), element, place)
 
-    def _metric(self, operation: _RunOperation, element: Element) -> str:
-        if self.measure.metric is not None:
-            return self.measure.metric
-        names = list(map(str, element.attrib))
-        chosen = [name for name in names if not IS_TIME.search(name)]
-        chosen += [name for name in TIMES["real_seconds"] if name in names]
-        if not chosen:
-            raise self._at(element).error(f"<result> holds no measurement; found {names}", operation.place)
-        return chosen[0]
-
-    def _decide(self, operation: _RunOperation, metric: str) -> None:
+    def _set_metric(self, operation: _RunOperation, metric: str) -> None:
         operation.metric = metric
         if IS_TIME.search(metric):
             operation.better = "lower"
@@ -278,8 +272,7 @@ def read(
     versions = _Versions(builder, problems, len(results) - 1)
     for path in results:
         try:
-            run = read_run(path, problems, measure or Measure())
-            versions.add(run)
+            versions.add(read_run(path, problems, measure or Measure()))
         except InputError as error:
             problems.add(error)
         if builder.is_full:
@@ -297,29 +290,34 @@ class _Versions:
         self.identifiers: set[str] = set()
 
     def add(self, run: ResultRun) -> None:
-        if self.last is not None:
-            _same_machine(self.last, run)
+        if self.last is not None and self.last.settings.machine != run.settings.machine:
+            before, now = (
+                f'on "{name}"' if name else "on a machine it does not name"
+                for name in (self.last.settings.machine, run.settings.machine)
+            )
+            raise InputError(f"was measured {now}, but {self.last.path} {before}", file=run.path)
         self.order += 1
         for operation in run.operations.values():
-            self._results(run, operation)
+            self._add_results(run, operation)
         if self.last is not None:
-            self._compare(self.last, run)
+            self._add_comparisons(self.last, run)
         self.last = run
 
-    def _results(self, run: ResultRun, operation: _RunOperation) -> None:
+    def _add_results(self, run: ResultRun, operation: _RunOperation) -> None:
         benchmark, name = run.benchmark(operation), operation.name
         machine = run.settings.machine or UNKNOWN
         version = run.settings.version or run.path.stem
         common = (benchmark, benchmark, name, machine, operation.metric, operation.better)
         results = self.builder.results
-        for threads, one in operation.configurations.items():
+        for threads, configuration in operation.configurations.items():
             series = Series(f"{benchmark}/{name}/{threads}", *common, threads)
-            if one.samples:
-                results.samples(series, self.order, version, one.samples, *one.times.values())
+            if configuration.samples:
+                times = configuration.times.values()
+                results.samples(series, self.order, version, configuration.samples, *times)
             else:
-                results.summary(series, self.order, version, one.summary)
+                results.summary(series, self.order, version, configuration.summary)
 
-    def _compare(self, baseline: ResultRun, target: ResultRun) -> None:
+    def _add_comparisons(self, baseline: ResultRun, target: ResultRun) -> None:
         scope = target.path.stem
         if any(f"{scope}/{name}" in self.identifiers for name in target.operations):
             scope = f"{scope}#{self.order}"
@@ -329,26 +327,19 @@ class _Versions:
             if name in baseline.broken | target.broken:
                 continue
             try:
-                operation = _in_both(baseline, target, name)
+                benchmark = _common_benchmark(baseline, target, name)
             except InputError as error:
                 self.problems.add(error)
                 continue
             key = f"{scope}/{name}"
             self.identifiers.add(key)
-            source = f"{target.path}:{target.lines[name]} {operation.place}"
-            names = key, target.benchmark(operation), name, target.settings.machine or UNKNOWN
+            source = f'{target.path}:{target.lines[name]} operation "{name}"'
+            names = key, benchmark, name, target.settings.machine or UNKNOWN
             self.builder.comparisons.append((*names, *orders, source, None))
 
 
-def _same_machine(baseline: ResultRun, target: ResultRun) -> None:
-    names = baseline.settings.machine, target.settings.machine
-    if names[0] != names[1]:
-        here, there = (f'on "{name}"' if name else "on a machine it does not name" for name in names)
-        raise InputError(f"was measured {there}, but {baseline.path} {here}", file=target.path)
-
-
-def _in_both(baseline: ResultRun, target: ResultRun, name: str) -> _RunOperation:
-    """Return the target's operation; InputError if the baseline has no such operation with its metric."""
+def _common_benchmark(baseline: ResultRun, target: ResultRun, name: str) -> str:
+    """Return an operation's benchmark; InputError if the runs have not both measured it by one metric."""
     place = f'operation "{name}"'
     for run, other in ((baseline, target), (target, baseline)):
         if name not in run.operations:
@@ -356,8 +347,8 @@ def _in_both(baseline: ResultRun, target: ResultRun, name: str) -> _RunOperation
             raise InputError(f"is not in {run.path}", file=other.path, line=line, place=place)
     before, after = baseline.operations[name], target.operations[name]
     benchmarks = baseline.benchmark(before), target.benchmark(after)
-    for what, old, new in (("benchmark", *benchmarks), ("metric", before.metric, after.metric)):
+    for field_name, old, new in (("benchmark", *benchmarks), ("metric", before.metric, after.metric)):
         if old != new:
-            problem = f'{what} "{new}" is not that of {baseline.path}, "{old}"'
+            problem = f'{field_name} "{new}" is not that of {baseline.path}, "{old}"'
             raise InputError(problem, file=target.path, line=target.lines[name], place=place)
-    return after
+    return benchmarks[1]

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -21,7 +22,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from data.comparisons.params import LabelRules
-from data.comparisons.tables import RESULT_DTYPES, Builder, ComparisonTables, LabelRow, Series, strings
+from data.comparisons.tables import (
+    RESULT_DTYPES,
+    Builder,
+    ComparisonTables,
+    LabelRow,
+    Series,
+    series_columns,
+    strings,
+)
 from data.errors import InputError
 from data.tables.cells import cells, fractional, numbers, refuse
 from data.tables.files import content_of
@@ -47,8 +56,8 @@ class Span:
 class Boundary(NamedTuple):
     """A boundary just before `version`, and whether annotators `marked` it as a change or agree on no change.
 
-    `lookers` are all annotators who inspected it, `annotators` those of them who agree with `marked`.
-    `agreed` is whether these are enough for a label.
+    `inspectors` are all annotators who inspected it; `annotators` are the ones among them who agree with
+    `marked`. `agreed` is whether these are enough for a label.
     """
 
     version: int
@@ -66,55 +75,46 @@ def boundaries(spans: list[Span], marks: list[ChangePoint], rules: LabelRules) -
     and no mark is within ``rules.clear_of`` versions. An annotator has inspected a boundary if one of the
     `spans` contains both windows of its comparison.
     """
-    changes = {
-        version: Boundary(version, True, people, lookers, len(people) >= rules.annotators)
-        for version, people in _agreed(sorted(marks), rules)
-        if (lookers := _lookers(spans, version, rules))
-    }
-    clean = {boundary.version: boundary for boundary in _clean(spans, marks, rules)}
-    return [boundary for _, boundary in sorted((clean | changes).items())]
-
-
-def _clean(spans: list[Span], marks: list[ChangePoint], rules: LabelRules) -> Iterator[Boundary]:
-    near = {
-        version
-        for mark in marks
-        for version in range(mark.version - rules.clear_of, mark.version + rules.clear_of + 1)
-    }
+    by_version: dict[int, Boundary] = {}
     last = max((span.stop for span in spans), default=0)
     for version in range(rules.versions_before, last, rules.clean_every):
-        people = _lookers(spans, version, rules)
-        if version not in near and len(people) >= rules.annotators:
-            yield Boundary(version, False, people, people)
+        inspectors = _inspectors(spans, version, rules)
+        is_near = any(abs(mark.version - version) <= rules.clear_of for mark in marks)
+        if not is_near and len(inspectors) >= rules.annotators:
+            by_version[version] = Boundary(version, False, inspectors, inspectors)
+    for version, people in _groups_of_marks(sorted(marks), rules):
+        if inspectors := _inspectors(spans, version, rules):
+            agreed = len(people) >= rules.annotators
+            by_version[version] = Boundary(version, True, people, inspectors, agreed)
+    return [boundary for _, boundary in sorted(by_version.items())]
 
 
-def _agreed(marks: list[ChangePoint], rules: LabelRules) -> Iterator[tuple[int, tuple[str, ...]]]:
+def _groups_of_marks(marks: list[ChangePoint], rules: LabelRules) -> Iterator[tuple[int, tuple[str, ...]]]:
     """Yield groups of nearby marks (version, annotators), the largest first; each mark is in at most one."""
-    left = list(marks)
+    left = marks
     while left:
-        groups = [
+        groups = (
             [mark for mark in left if 0 <= mark.version - first.version <= rules.within] for first in left
-        ]
-        group = max(groups, key=_strength)
+        )
+        # the most annotators, then the narrowest
+        group = max(
+            groups,
+            key=lambda group: (len({mark.annotator for mark in group}), group[0].version - group[-1].version),
+        )
         people = {mark.annotator for mark in group}
         if len(people) < (1 if rules.doubtful else rules.annotators):
             return
-        yield int(median(mark.version for mark in group)), _names(people)
+        yield int(median(mark.version for mark in group)), _sorted_names(people)
         left = [mark for mark in left if mark not in group]
 
 
-def _strength(group: list[ChangePoint]) -> tuple[int, int]:
-    return len({mark.annotator for mark in group}), group[0].version - group[-1].version
-
-
-def _lookers(spans: list[Span], version: int, rules: LabelRules) -> tuple[str, ...]:
+def _inspectors(spans: list[Span], version: int, rules: LabelRules) -> tuple[str, ...]:
     first, stop = version - rules.versions_before, version + rules.versions_after
-    return _names(
-        {name for span in spans if span.first <= first and stop <= span.stop for name in span.annotators}
-    )
+    inspecting = [span for span in spans if span.first <= first and stop <= span.stop]
+    return _sorted_names({name for span in inspecting for name in span.annotators})
 
 
-def _names(people: set[str]) -> tuple[str, ...]:
+def _sorted_names(people: set[str]) -> tuple[str, ...]:
     return tuple(sorted(people, key=lambda name: (len(name), name)))
 
 
@@ -161,12 +161,12 @@ class _Series:
 
     @property
     def common(self) -> Series:
-        named = (f"{BENCHMARK}/{self.name}", self.category, BENCHMARK, self.name, MACHINE, self.unit)
-        return Series(*named, "higher" if THROUGHPUT.fullmatch(self.unit) else "lower", 1)
+        names = (f"{BENCHMARK}/{self.name}", self.category, BENCHMARK, self.name, MACHINE, self.unit)
+        return Series(*names, "higher" if THROUGHPUT.fullmatch(self.unit) else "lower", 1)
 
-    def worsened(self, first: int, at: int, stop: int) -> bool:
-        spans = (slice(self.starts[one], self.starts[end]) for one, end in ((first, at), (at, stop)))
-        before, after = (np.median(self.samples[span]) for span in spans)
+    def has_worsened(self, first: int, at: int, stop: int) -> bool:
+        rows = self.starts[[first, at, stop]]
+        before, after = (np.median(self.samples[start:end]) for start, end in pairwise(rows))
         return bool(after > before if self.common.better == "lower" else after < before)
 
 
@@ -176,34 +176,35 @@ def read(
     """Read SAP's data set: ``annotations.json`` and, at any depth, ``<id>__<category>__<unit>.csv``.
 
     A series is an operation with one thread; the order of a version is its index in the series. `problems`
-    receives series that are skipped. A chunk has at least `_LONGER` times `piece` results; None: all in one.
+    receives series that are skipped. A chunk has at least `_LONGER` times `chunk_rows` results (None: all).
     """
     annotations = annotations_of(path / "annotations.json")
     files = sorted(path.rglob("*__*__*.csv"))
     if not files:
         raise InputError("holds no file <id>__<category>__<unit>.csv", file=path)
     builder, series = Builder(), list[_Series]()
-    for coming in _ahead(files):
+    for future in _read_ahead(files):
         try:
-            one = coming.result()
-            _compare(one, annotations.get(_number(one.name), []), rules, builder, path / "annotations.json")
-            series.append(one)
+            new = future.result()
+            splits = annotations.get(_number(new.name), [])
+            _add_comparisons(new, splits, rules, builder, path / "annotations.json")
+            series.append(new)
         except InputError as error:
             problems.add(error)
-        if piece is not None and sum(len(one.samples) for one in series) >= _LONGER * piece:
-            yield _tables(series, builder)
+        if piece is not None and sum(len(read.samples) for read in series) >= _LONGER * piece:
+            yield _take_tables(series, builder)
             series = []
-    yield _tables(series, builder)
+    yield _take_tables(series, builder)
 
 
-def _ahead(files: list[Path]) -> Iterator[Future[_Series]]:
+def _read_ahead(files: list[Path]) -> Iterator[Future[_Series]]:
     """Yield the series in the order of the files; a thread reads the next `_AHEAD` meanwhile."""
     with ThreadPoolExecutor(1) as reader:
-        coming = deque(reader.submit(_read_series, file) for file in files[:_AHEAD])
-        for file in [*files[_AHEAD:], *[None] * len(coming)]:
-            yield coming.popleft()
+        futures = deque(reader.submit(_read_series, file) for file in files[:_AHEAD])
+        for file in [*files[_AHEAD:], *[None] * len(futures)]:
+            yield futures.popleft()
             if file is not None:
-                coming.append(reader.submit(_read_series, file))
+                futures.append(reader.submit(_read_series, file))
 
 
 def _number(name: str) -> str:
@@ -214,28 +215,28 @@ def annotations_of(path: Path) -> dict[str, list[Annotations]]:
     """Return the splits of every series, by the number of the series without leading zeros."""
     content = content_of(path)
     if not isinstance(content, dict):
-        raise InputError("is no JSON object", file=path)
+        raise InputError("is not a JSON object", file=path)
     splits: dict[str, list[Annotations]] = {}
     for key, marks in content.items():
         match = re.fullmatch(r"sap_(\d+)(?:_split([12]))?", key)
         if match is None:
             raise InputError(f'"{key}" is not sap_<id> or sap_<id>_split<1 or 2>', file=path)
-        _check_marks(path, key, marks)
+        _require_marks(path, key, marks)
         first = SECOND_SPLIT if match[2] == "2" else 0
         versions = FIRST_SPLIT if match[2] == "1" else None
         splits.setdefault(_number(match[1]), []).append(Annotations(key, first, versions, marks))
     return splits
 
 
-def _check_marks(path: Path, key: str, marks: Any) -> None:
+def _require_marks(path: Path, key: str, marks: Any) -> None:
     if not isinstance(marks, dict):
-        raise InputError("is no object of annotators and their marks", file=path, place=key)
+        raise InputError("is not an object of annotators and their marks", file=path, place=key)
     for annotator, versions in marks.items():
         if not isinstance(versions, list):
             raise InputError(f"annotator {annotator} has no list of marks", file=path, place=key)
         for version in versions:
             if type(version) is not int or version < 0:
-                problem = f"annotator {annotator}: {json.dumps(version)} is no index of a version"
+                problem = f"annotator {annotator}: {json.dumps(version)} is not an index of a version"
                 raise InputError(problem, file=path, place=key)
 
 
@@ -243,44 +244,42 @@ def _read_series(file: Path) -> _Series:
     name, category, unit = file.stem.split("__")[0], *file.stem.split("__", 1)[1].rsplit("__", 1)
     if not name.isdigit():
         raise InputError("is not named <id>__<category>__<unit>.csv", file=file)
-    times, versions, samples = _read(file)
+    times, versions, samples = _read_columns(file)
     starts = np.flatnonzero(np.diff(versions, prepend=versions[0] - 1))
     return _Series(file, name, category, unit, times, versions, samples, np.r_[starts, len(samples)])
 
 
-def _read(file: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def _read_columns(file: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     from pyarrow import csv
 
-    kept = csv.ConvertOptions(
+    columns = csv.ConvertOptions(
         column_types=_COLUMNS, include_columns=list(_COLUMNS), timestamp_parsers=[TIME], null_values=[]
     )
-    whole = csv.ParseOptions(ignore_empty_lines=False)
+    all_lines = csv.ParseOptions(ignore_empty_lines=False)
     try:
-        table = csv.read_csv(file, csv.ReadOptions(use_threads=False), whole, kept)
+        table = csv.read_csv(file, csv.ReadOptions(use_threads=False), all_lines, columns)
         times, versions, values = (table[name].to_numpy() for name in _COLUMNS)
         if len(values) and np.isfinite(values).all() and (np.diff(versions) >= 0).all():
             return times, versions, values
     except (OSError, pa.ArrowException, KeyError):
         pass
-    raise _what_is_wrong(file)
+    raise _first_problem(file)
 
 
-def _what_is_wrong(file: Path) -> InputError:
+def _first_problem(file: Path) -> InputError:
     table = cells(file, list(_COLUMNS), skip_blank_lines=False)
     versions = numbers(table["sut_version"], file, "a whole number", fractional)
     numbers(table["value"], file, "a finite number")
     times = pd.to_datetime(table["timestamp"], format=TIME, utc=True, errors="coerce")
-
-    def cell(column: str, row: int) -> str:
-        return f'{column}="{table[column].iloc[row]}"'
-
-    refuse(times.isna(), lambda row: f"{cell('timestamp', row)} is not a time like 2021-09-01 10:09:12", file)
+    texts = {name: [f'{name}="{cell}"' for cell in table[name]] for name in ("timestamp", "sut_version")}
+    expected = "is not a time like 2021-09-01 10:09:12"
+    refuse(times.isna(), lambda row: f"{texts['timestamp'][row]} {expected}", file)
     descends = np.diff(versions, prepend=-np.inf) < 0
-    refuse(descends, lambda row: f"{cell('sut_version', row)} is below the version before", file)
+    refuse(descends, lambda row: f"{texts['sut_version'][row]} is below the version before", file)
     return InputError("holds no value" if table.empty else "is not plain CSV", file=file)
 
 
-def _compare(
+def _add_comparisons(
     series: _Series, splits: list[Annotations], rules: LabelRules, builder: Builder, marked: Path
 ) -> None:
     count = len(series.starts) - 1
@@ -295,10 +294,10 @@ def _compare(
                     raise InputError(problem, file=marked, place=split.key)
                 marks.add(ChangePoint(split.first + version, annotator))
     for boundary in boundaries(spans, list(marks), rules):
-        _add(series, boundary, rules, builder)
+        _add_comparison(series, boundary, rules, builder)
 
 
-def _add(series: _Series, boundary: Boundary, rules: LabelRules, builder: Builder) -> None:
+def _add_comparison(series: _Series, boundary: Boundary, rules: LabelRules, builder: Builder) -> None:
     at = boundary.version
     first, stop, count = at - rules.versions_before, at + rules.versions_after, len(series.starts) - 1
     later = min(stop + rules.versions_later, count) - 1
@@ -306,35 +305,31 @@ def _add(series: _Series, boundary: Boundary, rules: LabelRules, builder: Builde
     source = f'{series.file}:{series.starts[at] + 2} operation "{series.name}"'
     orders = (first, at - 1, at, stop - 1, later if later >= stop else None)
     builder.comparisons.append((key, BENCHMARK, series.name, MACHINE, *orders, source, None))
-    marked = "fail" if boundary.marked and series.worsened(first, at, stop) else "pass"
+    marked = "fail" if boundary.marked and series.has_worsened(first, at, stop) else "pass"
     if boundary.agreed:
         people = ", ".join(boundary.annotators)
         labelled_by = f"consensus of {people}" if boundary.marked else f"no mark by {people}"
         builder.labels.append(LabelRow(key, marked, labelled_by))
     for name in boundary.lookers:
-        said = marked if boundary.marked and name in boundary.annotators else "pass"
-        builder.labels.append(LabelRow(key, said, name, name))
+        status = marked if boundary.marked and name in boundary.annotators else "pass"
+        builder.labels.append(LabelRow(key, status, name, name))
 
 
-def _tables(series: list[_Series], builder: Builder) -> ComparisonTables:
+def _take_tables(series: list[_Series], builder: Builder) -> ComparisonTables:
     tables = builder.take()
     if not series:
         return tables
-    lengths, counted = [len(one.samples) for one in series], [np.diff(one.starts) for one in series]
-    common = zip(Series.__annotations__, zip(*(one.common for one in series), strict=True), strict=True)
-    rows = np.repeat(np.arange(len(series)), lengths)
-    columns: dict[str, Any] = {
-        name: np.asarray(own, np.int64)[rows] if name == "threads" else strings(own, rows)
-        for name, own in common
-    }
-    named = np.concatenate([one.versions[one.starts[:-1]] for one in series])
-    distinct, which = np.unique(named, return_inverse=True)
-    repeated = np.concatenate(counted)
-    columns["version"] = strings(map(str, distinct.tolist()), np.repeat(which, repeated))
-    columns["order"] = np.repeat(np.concatenate([np.arange(len(count)) for count in counted]), repeated)
-    times = np.concatenate([one.times for one in series]).astype("datetime64[us]")
+    counts = [np.diff(read.starts) for read in series]
+    rows = np.repeat(np.arange(len(series)), [len(read.samples) for read in series])
+    columns = series_columns([read.common for read in series], rows)
+    versions = np.concatenate([read.versions[read.starts[:-1]] for read in series])
+    distinct, codes = np.unique(versions, return_inverse=True)
+    repeats = np.concatenate(counts)
+    columns["version"] = strings(map(str, distinct.tolist()), np.repeat(codes, repeats))
+    columns["order"] = np.repeat(np.concatenate([np.arange(len(count)) for count in counts]), repeats)
+    times = np.concatenate([read.times for read in series]).astype("datetime64[us]")
     columns["measured_at"] = pd.Series(times).dt.tz_localize("UTC")
-    columns["value"] = np.concatenate([one.samples for one in series])
+    columns["value"] = np.concatenate([read.samples for read in series])
     columns["stat"] = strings((), np.full(len(rows), -1))
     results = pd.DataFrame(columns)[list(RESULT_DTYPES)]
     return ComparisonTables(results, tables.comparisons, tables.labels)

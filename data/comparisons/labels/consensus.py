@@ -40,17 +40,14 @@ class Votes:
         counts, by ``labelled_at``, then by row.
         """
         labels = decided(labels)
-        last = _last_votes(labels.assign(person=_voters(labels)).dropna(subset=["person"]))
+        unnamed = pd.Series([f"somebody {row}" for row in range(len(labels))], labels.index, dtype="str")
+        voters = labels["annotator"].fillna(labels["labelled_by"]).fillna(unnamed).mask(_alone(labels))
+        last = _last_votes(labels.assign(person=voters).dropna(subset=["person"]))
         comparison, comparisons = pd.factorize(last["comparison_id"], sort=True)
         person, people = pd.factorize(last["person"], sort=True)
+        indices = np.asarray(comparison, np.int64), np.asarray(person, np.int64)
         fail = (last["status"] == "fail").to_numpy(bool)
-        return cls(
-            pd.Index(comparisons),
-            pd.Index(people),
-            np.asarray(comparison, np.int64),
-            np.asarray(person, np.int64),
-            fail,
-        )
+        return cls(pd.Index(comparisons), pd.Index(people), *indices, fail)
 
     @property
     def counts(self) -> Ints:
@@ -65,13 +62,11 @@ def decided(labels: pd.DataFrame) -> pd.DataFrame:
     undecided = labels["status"] == CANNOT_TELL
     if not undecided.any():
         return labels
-    frame, whose = (
-        labels.assign(person=labels["annotator"].fillna(labels["labelled_by"])),
-        ["comparison_id", "person"],
-    )
+    frame = labels.assign(person=labels["annotator"].fillna(labels["labelled_by"]))
+    keys = ["comparison_id", "person"]
     last = _last_votes(frame.dropna(subset=["person"]))
-    retracted = pd.MultiIndex.from_frame(last.loc[last["status"] == CANNOT_TELL, whose])
-    return labels[~undecided & ~pd.MultiIndex.from_frame(frame[whose]).isin(retracted)]
+    retracted = pd.MultiIndex.from_frame(last.loc[last["status"] == CANNOT_TELL, keys])
+    return labels[~undecided & ~pd.MultiIndex.from_frame(frame[keys]).isin(retracted)]
 
 
 def agreed(labels: pd.DataFrame) -> pd.Series:
@@ -94,14 +89,7 @@ def _last_votes(votes: pd.DataFrame) -> pd.DataFrame:
 def _alone(labels: pd.DataFrame) -> pd.Series:
     """Mark labels without annotator that are the only such label of their comparison."""
     plain = labels["annotator"].isna()
-    many = plain.groupby(labels["comparison_id"]).transform("sum")
-    return plain & (many == 1)
-
-
-def _voters(labels: pd.DataFrame) -> pd.Series:
-    strangers = pd.Series([f"somebody {row}" for row in range(len(labels))], labels.index, dtype="str")
-    named = labels["annotator"].fillna(labels["labelled_by"]).fillna(strangers)
-    return named.mask(_alone(labels))
+    return plain & (plain.groupby(labels["comparison_id"]).transform("sum") == 1)
 
 
 Floats = NDArray[np.float64]
@@ -130,19 +118,18 @@ def dawid_skene(votes: Votes) -> Reliability:
     passes, fails = votes.counts
     posterior = fails / (passes + fails)
     for _ in range(_MOST_ROUNDS):
-        found = _maximised(votes, posterior)
-        moved = np.abs(found.posterior - posterior).max()
-        posterior = found.posterior
+        estimate = _em_step(votes, posterior)
+        moved = np.abs(estimate.posterior - posterior).max()
+        posterior = estimate.posterior
         if moved < _SETTLED:
             break
-    return found
+    return estimate
 
 
-def _maximised(votes: Votes, posterior: Floats) -> Reliability:
-    """Take one step of EM: estimate reliability from the posterior, then the posterior from reliability."""
+def _em_step(votes: Votes, posterior: Floats) -> Reliability:
     weight = posterior[votes.comparison]
-    sensitivity = _share(votes, weight, votes.fail)
-    specificity = _share(votes, 1 - weight, ~votes.fail)
+    sensitivity = _share_of_right(votes, weight, votes.fail)
+    specificity = _share_of_right(votes, 1 - weight, ~votes.fail)
     prevalence = float(np.clip(posterior.mean(), _EDGE, 1 - _EDGE))
     likely_fail = np.where(votes.fail, sensitivity[votes.person], 1 - sensitivity[votes.person])
     likely_pass = np.where(votes.fail, 1 - specificity[votes.person], specificity[votes.person])
@@ -152,7 +139,7 @@ def _maximised(votes: Votes, posterior: Floats) -> Reliability:
     return Reliability(sensitivity, specificity, prevalence, 1 / (1 + np.exp(-odds)))
 
 
-def _share(votes: Votes, weight: Floats, right: NDArray[np.bool_]) -> Floats:
+def _share_of_right(votes: Votes, weight: Floats, right: NDArray[np.bool_]) -> Floats:
     """Return each annotator's share of right votes, weighted, with the prior votes added."""
     n = len(votes.people)
     hits = np.bincount(votes.person, weight * right, minlength=n) + _PRIOR_RIGHT
@@ -161,7 +148,7 @@ def _share(votes: Votes, weight: Floats, right: NDArray[np.bool_]) -> Floats:
 
 
 Rule = Literal["majority", "dawid-skene"]
-#: Columns of `people`, with their dtypes.
+#: Columns of `annotator_reliability`, with their dtypes.
 PEOPLE = {
     "annotator": "str",
     "cases": "int64",
@@ -177,8 +164,8 @@ _TIED = 1e-9
 def consensus(labels: pd.DataFrame, rule: Rule) -> pd.Series:
     """Return the status of every labelled comparison, by comparison_id; missing where votes are tied.
 
-    A settled label (`agreed`) precedes all votes. Other comparisons get the status of the majority, or with
-    the rule "dawid-skene" the more probable one given the reliability of the voters.
+    A settled label (`settled_labels`) precedes all votes. Other comparisons get the status of the majority,
+    or with the rule "dawid-skene" the more probable status given the reliability of the voters.
     """
     votes = Votes.of(labels)
     if rule == "majority":
@@ -186,10 +173,10 @@ def consensus(labels: pd.DataFrame, rule: Rule) -> pd.Series:
         fail = fails / (passes + fails)
     else:
         fail = dawid_skene(votes).posterior if len(votes.comparisons) else np.zeros(0)
-    said = np.select([fail > 0.5 + _TIED, fail < 0.5 - _TIED], ["fail", "pass"], "")
-    voted = pd.Series(said, votes.comparisons, name="status", dtype="str").where(said != "")
-    plain = agreed(labels)
-    return pd.concat([plain, voted[~voted.index.isin(plain.index)]]).rename_axis("comparison_id")
+    status = np.select([fail > 0.5 + _TIED, fail < 0.5 - _TIED], ["fail", "pass"], "")
+    voted = pd.Series(status, votes.comparisons, name="status", dtype="str").where(status != "")
+    settled = agreed(labels)
+    return pd.concat([settled, voted[~voted.index.isin(settled.index)]]).rename_axis("comparison_id")
 
 
 def people(labels: pd.DataFrame, status: pd.Series) -> pd.DataFrame:
@@ -198,37 +185,30 @@ def people(labels: pd.DataFrame, status: pd.Series) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Columns `PEOPLE`: the number of labels (``cases``) and of fails among them, sensitivity and
+        Columns `ANNOTATOR_COLUMNS`: the number of labels (``cases``) and of fails among them, sensitivity and
         specificity by Dawid and Skene, and the share of labels that agree with the consensus `status`. Empty
         if no comparison has votes of two annotators.
     """
     votes = Votes.of(labels)
-    if not len(votes.comparisons) or votes.counts.sum(axis=0).max() < len(("one", "another")):
+    if not len(votes.comparisons) or votes.counts.sum(axis=0).max() <= 1:
         return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in PEOPLE.items()})
-    return _described(votes, dawid_skene(votes), status)
-
-
-def _described(votes: Votes, found: Reliability, status: pd.Series) -> pd.DataFrame:
-    n = len(votes.people)
-    held = status.reindex(votes.comparisons).to_numpy(object)[votes.comparison]
-    known = ~pd.isna(held)
-    borne_out = known & ((held == "fail") == votes.fail)
-    cases = np.bincount(votes.person, minlength=n)
-    known_cases = np.bincount(votes.person, known, minlength=n)
+    reliability, n = dawid_skene(votes), len(votes.people)
+    settled = status.reindex(votes.comparisons).to_numpy(object)[votes.comparison]
+    is_settled = ~pd.isna(settled)
+    agrees = is_settled & ((settled == "fail") == votes.fail)
+    n_settled = np.bincount(votes.person, is_settled, minlength=n)
     table = pd.DataFrame(
         {
             "annotator": votes.people,
-            "cases": cases,
+            "cases": np.bincount(votes.person, minlength=n),
             "fails": np.bincount(votes.person, votes.fail, minlength=n).astype(np.int64),
-            "sensitivity": found.sensitivity,
-            "specificity": found.specificity,
-            "agreement": np.bincount(votes.person, borne_out, minlength=n)
-            / np.where(known_cases > 0, known_cases, np.nan),
+            "sensitivity": reliability.sensitivity,
+            "specificity": reliability.specificity,
+            "agreement": np.bincount(votes.person, agrees, minlength=n)
+            / np.where(n_settled > 0, n_settled, np.nan),
         }
-    )
-    return table.astype(PEOPLE).sort_values(
-        ["cases", "annotator"], ascending=[False, True], ignore_index=True
-    )
+    ).astype(PEOPLE)
+    return table.sort_values(["cases", "annotator"], ascending=[False, True], ignore_index=True)
 
 
 def disagreements(labels: pd.DataFrame, status: pd.Series) -> pd.DataFrame:
@@ -240,15 +220,15 @@ def disagreements(labels: pd.DataFrame, status: pd.Series) -> pd.DataFrame:
     votes = Votes.of(labels)
     fewer = votes.counts.min(axis=0)
     divided = votes.comparisons[fewer > 0]
-    said = {
-        f"said_{word}": _names(votes, chosen).reindex(divided)
+    names = {
+        f"said_{word}": _voter_names(votes, chosen).reindex(divided)
         for word, chosen in (("fail", votes.fail), ("pass", ~votes.fail))
     }
-    table = pd.DataFrame({**said, "status": status.reindex(divided)}, index=divided)
+    table = pd.DataFrame({**names, "status": status.reindex(divided)}, index=divided)
     order = np.lexsort((-fewer[fewer > 0], table["status"].notna()))
     return table.iloc[order].rename_axis("comparison_id").reset_index()
 
 
-def _names(votes: Votes, chosen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> pd.Series:
-    who = pd.Series(votes.people[votes.person[chosen]], votes.comparisons[votes.comparison[chosen]])
-    return who.groupby(level=0).agg(", ".join)
+def _voter_names(votes: Votes, chosen: NDArray[np.bool_]) -> pd.Series:
+    people = pd.Series(votes.people[votes.person[chosen]], votes.comparisons[votes.comparison[chosen]])
+    return people.groupby(level=0).agg(", ".join)

@@ -46,9 +46,7 @@ class UtcTime(TypeDecorator[datetime]):
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:  # noqa: ARG002
         """Return a stored time in UTC."""
-        if value is None:
-            return None
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+        return value and (value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC))
 
 
 LABELS = Table(
@@ -77,7 +75,7 @@ WRITES = "perfjudge_writes"
 
 @dataclass(frozen=True)
 class Place:
-    """The address of a label store; `told` is for messages, without user, password and options."""
+    """The address of a label store; `text` is for messages, without user, password and options."""
 
     url: URL = field(repr=False)
     told: str
@@ -88,15 +86,15 @@ class Place:
         try:
             url = make_url(address)
         except (ArgumentError, ValueError) as exc:
-            raise InputError(f"the address of the labels is none; {EXPECTED}") from exc
+            raise InputError(f"the address of the labels is invalid; {EXPECTED}") from exc
         kind = url.drivername.partition("+")[0]
         if kind == "sqlite" and url.database and url.database != ":memory:":
             return cls(url.set(drivername="sqlite"), f"sqlite:///{url.database}")
         if kind in {"postgresql", "postgres"}:
             port = "" if url.port is None else f":{url.port}"
-            told = f"postgresql://{url.host or ''}{port}/{url.database or ''}"
-            return cls(url.set(drivername="postgresql+psycopg"), told)
-        raise InputError(f"the address of the labels is of the kind {kind[:20]!r}; {EXPECTED}")
+            address = f"postgresql://{url.host or ''}{port}/{url.database or ''}"
+            return cls(url.set(drivername="postgresql+psycopg"), address)
+        raise InputError(f"the address of the labels has the kind {kind[:20]!r}; {EXPECTED}")
 
     @property
     def file(self) -> Path | None:
@@ -110,11 +108,10 @@ class Place:
             event.listen(engine, "connect", _lasting)
             event.listen(engine, "begin", _begin)
             return engine
-        given = {"connect_timeout": _CONNECTING, "tcp_user_timeout": _SILENCE}
-        further = {name: value for name, value in given.items() if name not in self.url.query}
+        timeouts = {"connect_timeout": _CONNECTING, "tcp_user_timeout": _SILENCE}
         return create_engine(
             self.url,
-            connect_args=further,
+            connect_args={name: value for name, value in timeouts.items() if name not in self.url.query},
             pool_pre_ping=True,
             pool_timeout=_CONNECTING,
             hide_parameters=True,
@@ -122,7 +119,7 @@ class Place:
 
 
 def _lasting(connection: sqlite3.Connection, _record: Any) -> None:
-    """Make commits durable, and leave it to `_begin` to start transactions."""
+    """Make commits durable, and leave it to `_begin_transaction` to start transactions."""
     connection.isolation_level = None
     connection.execute("PRAGMA synchronous=FULL")
 

@@ -39,30 +39,29 @@ def read(file: Path, problems: Problems, seen: set[str] | None = None) -> pd.Dat
     """
     table = cells(file, COLUMNS).apply(lambda column: without_quotes(column.str.strip()))
     table["line"] = range(2, len(table) + 2)
-    given = table[table["status"] != ""]
-    times = given.get("labelled_at", pd.Series("", given.index))
+    rows = table[table["status"] != ""]
+    times = rows.get("labelled_at", pd.Series("", rows.index))
     at = pd.to_datetime(times.where(times != ""), utc=True, errors="coerce", format="ISO8601")
     wrong = {
-        "status": ~given["status"].isin(LABEL_STATUSES),
-        "annotator": given["annotator"] == "",
-        "comparison_id": ~given["comparison_id"].isin(given["comparison_id"] if seen is None else seen),
+        "status": ~rows["status"].isin(LABEL_STATUSES),
+        "annotator": rows["annotator"] == "",
+        "comparison_id": ~rows["comparison_id"].isin(rows["comparison_id"] if seen is None else seen),
         "labelled_at": (times != "") & at.isna(),
     }
-    broken = pd.Series(False, given.index)
-    for column, rows in wrong.items():
-        for row in given.index[rows & ~broken]:
-            problems.add(_told(file, given.loc[row], column, seen or set()))
-        broken |= rows
-    named = given.assign(labelled_by=given["annotator"], labelled_at=at)
-    return named.loc[~broken, [*LABEL_DTYPES]]
+    broken = pd.Series(False, rows.index)
+    for column, is_wrong in wrong.items():
+        for row in rows.index[is_wrong & ~broken]:
+            problems.add(_error(file, rows.loc[row], column, seen or set()))
+        broken |= is_wrong
+    return rows.assign(labelled_by=rows["annotator"], labelled_at=at).loc[~broken, [*LABEL_DTYPES]]
 
 
-def _told(file: Path, row: pd.Series, column: str, seen: set[str]) -> InputError:
+def _error(file: Path, row: pd.Series, column: str, seen: set[str]) -> InputError:
     meant = nearest(str(row["comparison_id"]), seen) if column == "comparison_id" else None
     expected = {
-        "status": f"is none of {', '.join(LABEL_STATUSES)}",
-        "annotator": "does not say who",
-        "comparison_id": "is no comparison here" + (f'; did you mean "{meant}"?' if meant else ""),
-        "labelled_at": "is no time like 2026-11-22T09:30:00Z",
+        "status": f"is not one of {', '.join(LABEL_STATUSES)}",
+        "annotator": "is empty; expected a name",
+        "comparison_id": "is not in these data" + (f'; did you mean "{meant}"?' if meant else ""),
+        "labelled_at": "is not a time like 2026-11-22T09:30:00Z",
     }
     return InputError(f'{column}="{row[column]}" {expected[column]}', file=file, line=int(row["line"]))

@@ -7,7 +7,7 @@ import sqlite3
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from operator import itemgetter
@@ -16,7 +16,7 @@ from threading import Lock, Thread
 from typing import Any, Literal, Self, cast
 
 import pandas as pd
-from sqlalchemy import Connection, Engine, func, inspect, select, text
+from sqlalchemy import Connection, Engine, RowMapping, Select, func, inspect, select, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 
@@ -82,17 +82,11 @@ class GivenLabel:
         return replace(self, labelled_at=self.labelled_at or now)
 
 
-@dataclass(frozen=True)
-class KeptLabel:
+@dataclass(frozen=True, kw_only=True)
+class KeptLabel(GivenLabel):
     """A label in the store; `number` ascends in the order of arrival, `labelled_at` is in UTC."""
 
     number: int
-    comparison_id: str
-    status: Status | None
-    labelled_by: str
-    key: str
-    saw_verdict: bool | None
-    model: str
     labelled_at: datetime
 
     @property
@@ -101,10 +95,9 @@ class KeptLabel:
         return self.labelled_at, self.number
 
     def says(self, given: GivenLabel) -> bool:
-        """Return whether `given` is this label; `model` is ignored, as it may have changed in between."""
-        told = (one.name for one in fields(given) if one.name not in {"labelled_at", "model"})
-        same = all(getattr(self, name) == getattr(given, name) for name in told)
-        return same and given.labelled_at in {None, self.labelled_at}
+        """Return whether `other` is this label; `model` is ignored, as it may have changed in between."""
+        stored = replace(given, model=self.model, labelled_at=given.labelled_at or self.labelled_at)
+        return asdict(stored).items() <= asdict(self).items()
 
 
 @dataclass(frozen=True)
@@ -124,39 +117,32 @@ _LOCK = 0x7065_7266_6C61_626C
 _MIGRATION_PATIENCE = 15.0
 
 
-def migrate(engine: Engine, told: str) -> None:
+def migrate(engine: Engine, address: str) -> None:
     """Create or upgrade the tables; safe if several processes do so at the same time.
 
-    NewerError if a newer perfjudge, or an unreleased older one, has written the database.
+    IncompatibleStoreError if a newer perfjudge, or an unreleased older one, has written the database.
     """
+    version = None
     with engine.connect() as connection:
-        found = _found(connection)
-    if found is not None and not int(FIRST) <= int(found) <= int(HEAD):
-        age = "a newer" if int(found) > int(HEAD) else "an older"
-        problem = f"was written by {age} perfjudge (tables of version {found}; this one knows {HEAD})"
-        raise NewerError(problem, place=told)
-    if found != HEAD:
-        _upgrade(engine)
-
-
-def _found(connection: Connection) -> str | None:
-    if not inspect(connection).has_table(VERSION):
-        return None
-    return connection.execute(text(f"SELECT version_num FROM {VERSION}")).scalar()  # noqa: S608 - our own name
-
-
-def _upgrade(engine: Engine) -> None:
+        if inspect(connection).has_table(VERSION):
+            query = text(f"SELECT version_num FROM {VERSION}")  # noqa: S608 - our own name
+            version = connection.execute(query).scalar()
+    if version == HEAD:
+        return
+    if version is not None and not int(FIRST) <= int(version) <= int(HEAD):
+        age = "a newer" if int(version) > int(HEAD) else "an older"
+        problem = f"was written by {age} perfjudge (tables of version {version}; this one knows {HEAD})"
+        raise NewerError(problem, place=address)
     if engine.dialect.name == "sqlite":
-        _log_ahead(engine)
+        _use_write_ahead_log(engine)
     with engine.connect().execution_options(**{WRITES: True}) as connection, connection.begin():
         if engine.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
         # does nothing if another process has migrated meanwhile
-        _run(connection)
+        _run_migrations(connection)
 
 
-def _run(connection: Connection) -> None:
-    """Run the missing migrations, the oldest first."""
+def _run_migrations(connection: Connection) -> None:
     from alembic.migration import MigrationContext
     from alembic.operations import Operations
     from alembic.runtime.migration import RevisionStep
@@ -167,16 +153,16 @@ def _run(connection: Connection) -> None:
     place = str(Path(__file__).with_name("migrations"))
     scripts = ScriptDirectory(place, version_locations=[place])
 
-    def lacking(_found: tuple[str, ...], context: MigrationContext) -> list[RevisionStep]:
+    def missing_steps(_version: tuple[str, ...], context: MigrationContext) -> list[RevisionStep]:
         newest_first = scripts.iterate_revisions("head", context.get_current_revision() or "base")
-        return [RevisionStep(scripts.revision_map, one, True) for one in [*newest_first][::-1]]
+        return [RevisionStep(scripts.revision_map, script, True) for script in [*newest_first][::-1]]
 
-    context = MigrationContext.configure(connection, opts={"fn": lacking, "version_table": VERSION})
+    context = MigrationContext.configure(connection, opts={"fn": missing_steps, "version_table": VERSION})
     context.run_migrations(op=Operations(context))
 
 
-def _log_ahead(engine: Engine) -> None:
-    """Switch SQLite to write-ahead logging, so that readers and a writer work in parallel; retry if busy."""
+def _use_write_ahead_log(engine: Engine) -> None:
+    """Let SQLite's readers and a writer work in parallel; retry while the file is locked."""
     end = time.monotonic() + _MIGRATION_PATIENCE
     while True:
         try:
@@ -199,29 +185,11 @@ WHILE = 60.0
 _INSERT: Mapping[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
 
-@dataclass
-class Lately:
-    """The number of labels that an annotator gave recently, and the time of the last one."""
-
-    many: int = 0
-    last: datetime = LONG_AGO
-
-    def counted(self) -> int:
-        """Count one more label and return the new number."""
-        self.many += 1
-        return self.many
-
-    def next(self, now: datetime) -> datetime:
-        """Return the time of the annotator's next label: `now`, but always after the last label."""
-        self.last = max(now, self.last + timedelta(microseconds=1))
-        return self.last
-
-
 class LabelStore:
     """Append-only labels in a database; several threads and processes may use it at the same time.
 
     It connects, and creates or upgrades its tables, on first use. An SQLite file is created with the first
-    label. `address` is as of `Place.of`.
+    label. `address` is as of `StoreAddress.from_address`.
     """
 
     def __init__(self, address: str) -> None:
@@ -238,11 +206,11 @@ class LabelStore:
         ------
         InputError
             If the address is invalid, a newer perfjudge wrote the database, or it is unreachable
-            (`AwayError`).
+            (`UnreachableError`).
         """
         store = cls(address)
         try:
-            with store._asked(writes=True):
+            with store._connected(writes=True):
                 return store
         except InputError:
             store.close()
@@ -281,90 +249,101 @@ class LabelStore:
         Parameters
         ----------
         most : int, optional
-            Maximum number of labels of an annotator within `WHILE` seconds; further ones are refused.
+            Maximum number of labels of an annotator within `LIMIT_SECONDS` seconds; further ones are refused.
 
         Returns
         -------
         list
-            For each label `Added`, or the reason why it was refused: `KeyTakenError`, `TooManyError`.
+            For each label `Added`, or the reason why it was refused: `KeyTakenError`, `TooManyLabelsError`.
 
         Raises
         ------
-        AwayError
+        UnreachableError
             If the store is unreachable. The labels may have been stored or not; adding them again is safe.
         """
         now = datetime.now(UTC)
-        with self._asked(writes=True) as connection:
-            known = _known(connection, labels)
-            fresh = _first([one for one in labels if one.key not in known])
-            lately = _lately(connection, {one.labelled_by for one in fresh}, now - timedelta(seconds=WHILE))
-            late = {one.key for one in fresh if lately[one.labelled_by].counted() > (most or math.inf)}
-            timed = [one.at(lately[one.labelled_by].next(now)) for one in fresh if one.key not in late]
-            # the same order in all transactions prevents deadlocks
-            rows = sorted(map(asdict, timed), key=itemgetter("key"))
-            inserted = _inserted(connection, rows) if rows else set()
-            histories = _histories(connection, {one.comparison_id for one in labels})
+        with self._connected(writes=True) as connection:
+            keys = select(LABELS.c.key).where(LABELS.c.key.in_({label.key for label in labels}))
+            stored = {*connection.scalars(keys)}
+            fresh: dict[str, GivenLabel] = {}
+            for label in labels:
+                if label.key not in stored:
+                    fresh.setdefault(label.key, label)
+            people = {label.labelled_by for label in fresh.values()}
+            query = _recent_query(people, now - timedelta(seconds=WHILE))
+            recent = {person: (count, last) for person, count, last in connection.execute(query)}
+            late, rows = set[str](), list[dict[str, Any]]()
+            for label in fresh.values():
+                count, last = recent.get(label.labelled_by, (0, LONG_AGO))
+                if count < (most or math.inf):
+                    # the annotator's labels ascend in time
+                    last = max(now, last + timedelta(microseconds=1))
+                    rows.append(asdict(label.at(last)))
+                else:
+                    late.add(label.key)
+                recent[label.labelled_by] = count + 1, last
+            inserted: set[str] = set()
+            if rows:
+                # the same order in all transactions prevents deadlocks
+                insert = _INSERT[connection.dialect.name](LABELS).values(sorted(rows, key=itemgetter("key")))
+                insert = insert.on_conflict_do_nothing(index_elements=["key"]).returning(LABELS.c.key)
+                inserted = {*connection.scalars(insert)}
+            comparisons = {label.comparison_id for label in labels}
+            rows_of_histories = connection.execute(_history_query(comparisons)).mappings()
+            histories = _histories(rows_of_histories, comparisons)
         return [
-            TooManyError(f"{one.labelled_by} labels too quickly")
-            if one.key in late
-            else _outcome(one, histories[one.comparison_id], fresh=one.key in inserted)
-            for one in labels
+            TooManyError(f"{label.labelled_by} labels too quickly")
+            if label.key in late
+            else _outcome(label, histories[label.comparison_id], fresh=label.key in inserted)
+            for label in labels
         ]
 
     def history(self, comparison_id: str) -> list[KeptLabel]:
-        """Return all labels of a comparison, the oldest first; AwayError if the store is unreachable."""
-        if self._is_empty:
-            return []
-        with self._asked() as connection:
-            return _histories(connection, {comparison_id})[comparison_id]
+        """Return all labels of a comparison, the oldest first; raises as `LabelStore.open`."""
+        return _histories(self._rows(_history_query([comparison_id])), [comparison_id])[comparison_id]
 
     def current(self) -> pd.DataFrame:
-        """Return `last` without withdrawn labels."""
+        """Return `last_labels` without withdrawn labels."""
         last = self.last()
         return last[last["status"].notna()].reset_index(drop=True)
 
     def last(self) -> pd.DataFrame:
         """Return each annotator's last label of each comparison, with the columns of the table of labels.
 
-        `labelled_by` is also the ``annotator``; the status of withdrawn labels is missing. AwayError if the
-        store is unreachable.
+        `labelled_by` is also the ``annotator``; the status of withdrawn labels is missing. Raises as
+        `LabelStore.open`.
         """
-        whose = [LABELS.c.comparison_id, LABELS.c.labelled_by]
+        keys = [LABELS.c.comparison_id, LABELS.c.labelled_by]
         newest = [LABELS.c.labelled_at.desc(), LABELS.c.number.desc()]
-        place = func.row_number().over(partition_by=whose, order_by=newest)
-        placed = select(LABELS, place.label("place")).subquery()
-        wanted = select(placed).where(placed.c.place == 1).order_by(placed.c.number)
-        rows: list[dict[str, Any]] = []
-        if not self._is_empty:
-            with self._asked() as connection:
-                found = connection.execute(wanted).mappings()
-                rows = [{**row, "annotator": row["labelled_by"]} for row in found]
+        rank = func.row_number().over(partition_by=keys, order_by=newest)
+        ranked = select(LABELS, rank.label("rank")).subquery()
+        wanted = select(ranked).where(ranked.c.rank == 1).order_by(ranked.c.number)
+        rows = [{**row, "annotator": row["labelled_by"]} for row in self._rows(wanted)]
         return typed(pd.DataFrame(rows, columns=[*LABEL_DTYPES]), LABEL_DTYPES)
 
     def everything(self) -> set[tuple[object, ...]]:
-        """Return the ``content`` of all labels; AwayError if the store is unreachable."""
-        if self._is_empty:
-            return set()
+        """Return the `NewLabel.identifying_values` of all labels; raises as `LabelStore.open`."""
         columns = [LABELS.c[name] for name in ("comparison_id", "status", "labelled_by", "labelled_at")]
-        with self._asked() as connection:
-            return {tuple(row) for row in connection.execute(select(*columns))}
+        return {tuple(row.values()) for row in self._rows(select(*columns))}
 
     def recent(self, person: str, seconds: float) -> int:
-        """Return the number of an annotator's labels of the last `seconds`; AwayError as of `history`."""
-        if self._is_empty:
-            return 0
-        with self._asked() as connection:
-            since = datetime.now(UTC) - timedelta(seconds=seconds)
-            return _lately(connection, {person}, since)[person].many
+        """Return the number of an annotator's labels of the last `seconds`; raises as `LabelStore.open`."""
+        since = datetime.now(UTC) - timedelta(seconds=seconds)
+        return sum(row["count"] for row in self._rows(_recent_query([person], since)))
 
-    @property
-    def _is_empty(self) -> bool:
-        return self.place.file is not None and not self.place.file.exists()
+    def _rows(self, query: Select[Any]) -> Sequence[RowMapping]:
+        if self.place.file is not None and not self.place.file.exists():
+            return []
+        with self._connected() as connection:
+            return connection.execute(query).mappings().all()
 
     @contextmanager
-    def _asked(self, *, writes: bool = False) -> Iterator[Connection]:
+    def _connected(self, *, writes: bool = False) -> Iterator[Connection]:
         try:
-            self._ready()
+            with self._lock:
+                if not self._migrated:
+                    migrate(self._engine, self.place.told)
+                    self._migrated = True
             with (
                 self._engine.connect().execution_options(**{WRITES: writes}) as connection,
                 connection.begin(),
@@ -372,60 +351,35 @@ class LabelStore:
                 yield connection
         except SQLAlchemyError as exc:
             self._away = True
-            raise AwayError(f"the labels cannot be reached ({_said(exc)})", place=self.place.told) from exc
+            cause = exc.orig if isinstance(exc, DBAPIError) else exc
+            reason = next(iter(str(cause).strip().splitlines()), "") or type(cause).__name__
+            raise AwayError(f"the labels cannot be reached ({reason})", place=self.place.told) from exc
         self._away = False
 
-    def _ready(self) -> None:
-        if not self._migrated:
-            with self._lock:
-                if not self._migrated:
-                    migrate(self._engine, self.place.told)
-                    self._migrated = True
+
+def _history_query(comparisons: Collection[str]) -> Select[Any]:
+    return select(LABELS).where(LABELS.c.comparison_id.in_(comparisons))
 
 
-def _said(exc: SQLAlchemyError) -> str:
-    own = exc.orig if isinstance(exc, DBAPIError) else exc
-    return next(iter(str(own).strip().splitlines()), "") or type(own).__name__
+def _histories(rows: Iterable[RowMapping], comparisons: Iterable[str]) -> dict[str, list[KeptLabel]]:
+    histories: dict[str, list[KeptLabel]] = {comparison: [] for comparison in comparisons}
+    for label in sorted((KeptLabel(**row) for row in rows), key=lambda label: label.age):
+        histories[label.comparison_id].append(label)
+    return histories
 
 
-def _known(connection: Connection, labels: Iterable[GivenLabel]) -> set[str]:
-    return {*connection.scalars(select(LABELS.c.key).where(LABELS.c.key.in_({one.key for one in labels})))}
-
-
-def _inserted(connection: Connection, rows: list[dict[str, Any]]) -> set[str]:
-    """Insert rows; return the keys of those whose key was not yet in the table."""
-    insert = _INSERT[connection.dialect.name](LABELS).values(rows)
-    return {
-        *connection.scalars(insert.on_conflict_do_nothing(index_elements=["key"]).returning(LABELS.c.key))
-    }
-
-
-def _histories(connection: Connection, comparisons: Collection[str]) -> dict[str, list[KeptLabel]]:
-    found: dict[str, list[KeptLabel]] = {one: [] for one in comparisons}
-    for row in connection.execute(select(LABELS).where(LABELS.c.comparison_id.in_(comparisons))):
-        found[row.comparison_id].append(KeptLabel(*row))
-    return {name: sorted(history, key=lambda one: one.age) for name, history in found.items()}
-
-
-def _first(labels: Iterable[GivenLabel]) -> list[GivenLabel]:
-    found: dict[str, GivenLabel] = {}
-    for one in labels:
-        found.setdefault(one.key, one)
-    return [*found.values()]
-
-
-def _lately(connection: Connection, people: Collection[str], since: datetime) -> dict[str, Lately]:
+def _recent_query(people: Collection[str], since: datetime) -> Select[Any]:
+    """Return a query for the number of labels after `since` and the last time, for annotators with labels."""
     by, at = LABELS.c.labelled_by, LABELS.c.labelled_at
-    counted = select(by, func.count(), func.max(at)).where(by.in_(people), at > since).group_by(by)
-    found = {person: Lately(many, last) for person, many, last in connection.execute(counted)}
-    return {person: found.get(person) or Lately() for person in people}
+    columns = by, func.count().label("count"), func.max(at).label("last")
+    return select(*columns).where(by.in_(people), at > since).group_by(by)
 
 
 def _outcome(given: GivenLabel, history: list[KeptLabel], *, fresh: bool) -> Added | InputError:
-    kept = next((one for one in history if one.says(given)), None)
-    if kept is None:
+    stored = next((label for label in history if label.says(given)), None)
+    if stored is None:
         return KeyTakenError(f'key="{given.key}" is another label; expected a new key')
-    return Added(kept, history, fresh)
+    return Added(stored, history, fresh)
 
 
 @dataclass(frozen=True)
@@ -450,39 +404,39 @@ def move_in(labels: pd.DataFrame, store: LabelStore, by: str | None = None) -> M
     """
     people = labels["annotator"].fillna(by) if by is not None else labels["annotator"]
     named = labels.assign(annotator=people)[people.notna()]
-    kept = store.everything()
-    given = [one for one in map(_given, named.to_dict("records")) if one.content not in kept]
+    stored = store.everything()
+    new = [label for label in map(_from_row, named.to_dict("records")) if label.content not in stored]
     fresh = 0
-    for start in range(0, len(given), AT_ONCE):
-        for added in store.add_all(given[start : start + AT_ONCE]):
+    for start in range(0, len(new), AT_ONCE):
+        for added in store.add_all(new[start : start + AT_ONCE]):
             if isinstance(added, InputError):
                 raise added
             fresh += added.fresh
     return Moved(fresh, len(named) - fresh, len(labels) - len(named))
 
 
-def _given(row: dict[str, object]) -> GivenLabel:
+def _from_row(row: dict[str, object]) -> GivenLabel:
     at = LONG_AGO if pd.isna(row["labelled_at"]) else pd.Timestamp(str(row["labelled_at"])).to_pydatetime()
     if at > datetime.now(UTC):
         raise InputError(
             f'labelled_at="{at.isoformat()}" is in the future', place=f'label of "{row["comparison_id"]}"'
         )
-    told = (str(row["comparison_id"]), str(row["status"]), str(row["annotator"]), at.isoformat())
-    key = sha256("\n".join(map(repr, told)).encode()).hexdigest()
-    return GivenLabel(told[0], cast(Status, told[1]), told[2], f"imported-{key}", labelled_at=at)
+    values = (str(row["comparison_id"]), str(row["status"]), str(row["annotator"]), at.isoformat())
+    key = sha256("\n".join(map(repr, values)).encode()).hexdigest()
+    return GivenLabel(values[0], cast(Status, values[1]), values[2], f"imported-{key}", labelled_at=at)
 
 
 def moved_out(store: LabelStore, labels: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return the current labels of a store as the table of labels; AwayError if the store is unreachable.
+    """Return the current labels of a store as the table of labels; raises as `LabelStore.open`.
 
     `labels` of the data are included, unless their annotator has labelled the same comparison in the store,
     even if that label was withdrawn.
     """
     last = store.last()
     last["labelled_at"] = last["labelled_at"].where(last["labelled_at"] > LONG_AGO)
-    given = last[last["status"].notna()]
+    current = last[last["status"].notna()]
     if labels is None:
-        return given
-    whose = ["comparison_id", "annotator"]
-    replaced = pd.MultiIndex.from_frame(labels[whose]).isin(pd.MultiIndex.from_frame(last[whose]))
-    return typed(pd.concat([labels[~replaced], given], ignore_index=True), LABEL_DTYPES)
+        return current
+    keys = ["comparison_id", "annotator"]
+    replaced = pd.MultiIndex.from_frame(labels[keys]).isin(pd.MultiIndex.from_frame(last[keys]))
+    return typed(pd.concat([labels[~replaced], current], ignore_index=True), LABEL_DTYPES)

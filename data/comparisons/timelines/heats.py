@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
 from data.comparisons.sides import Floats
@@ -85,19 +84,21 @@ def read(path: Path) -> HeatSamples:
     """
     if path.stat().st_size > MOST_BYTES:
         raise InputError(f"is larger than {MOST_BYTES >> 20} MB", file=path)
-    what = "nodes" if path.name.endswith(NODES) else "cores"
+    kind = "nodes" if path.name.endswith(NODES) else "cores"
     rows, seconds, values = _of_mpstat(path) if path.name.endswith(MPSTAT) else _of_csv(path)
     if len(rows) > MOST_ROWS:
-        raise InputError(f"holds {len(rows)} {what}; expected {MOST_ROWS} at most", file=path)
-    return HeatSamples(what, rows, *_thinned(seconds - seconds[0], values), "%")
+        raise InputError(f"holds {len(rows)} {kind}; expected {MOST_ROWS} at most", file=path)
+    return HeatSamples(kind, rows, *_thinned(seconds - seconds[0], values), "%")
 
 
 def _of_mpstat(path: Path) -> tuple[tuple[str, ...], Floats, Floats]:
     moments = read_json(path, _Mpstat).sysstat.hosts[0].statistics
-    loads = [{one.cpu: one.usr + one.sys for one in moment.load if one.cpu != "all"} for moment in moments]
+    loads = [
+        {load.cpu: load.usr + load.sys for load in moment.load if load.cpu != "all"} for moment in moments
+    ]
     rows = tuple(dict.fromkeys(name for load in loads for name in load))
     if not rows:
-        raise InputError('holds no core besides "all"; expected those of mpstat -P ALL', file=path)
+        raise InputError('holds only the core "all"; expected the output of mpstat -P ALL', file=path)
     values = np.array([[load.get(name, np.nan) for load in loads] for name in rows])
     clock = np.array([_seconds(moment.timestamp, path) for moment in moments])
     midnights = np.cumsum(np.diff(clock, prepend=clock[0]) < 0)
@@ -107,37 +108,34 @@ def _of_mpstat(path: Path) -> tuple[tuple[str, ...], Floats, Floats]:
 def _seconds(text: str, path: Path) -> float:
     for clock in _CLOCKS:
         try:
-            found = datetime.strptime(text, clock)  # noqa: DTZ007 - a time of day
+            time = datetime.strptime(text, clock)  # noqa: DTZ007 - a time of day
         except ValueError:
             continue
-        return found.hour * 3600.0 + found.minute * 60 + found.second
+        return time.hour * 3600.0 + time.minute * 60 + time.second
     raise InputError(f'timestamp="{text[:40]}" is not a time like 13:45:10', file=path)
 
 
 def _of_csv(path: Path) -> tuple[tuple[str, ...], Floats, Floats]:
     table = cells(path)
     if list(table.columns[:1]) != ["seconds"] or len(table.columns) == 1 or table.empty:
-        found = ", ".join(map(str, table.columns[:5]))
-        raise InputError(f"expected rows of seconds,core0,core1,...; found {found}", file=path, line=1)
+        columns = ", ".join(map(str, table.columns[:5]))
+        raise InputError(f"expected rows of seconds,core0,core1,...; found {columns}", file=path, line=1)
+    out_of_range = lambda values: ~(np.abs(values) <= _LARGEST)  # noqa: E731
     seconds, *values = (
-        numbers(table[name], path, "a finite number", _out_of_range, gaps=name != "seconds").to_numpy()
+        numbers(table[name], path, "a finite number", out_of_range, gaps=name != "seconds").to_numpy()
         for name in table.columns
     )
     refuse(np.diff(seconds) <= 0, lambda _: "seconds do not ascend", path, first=3)
     return tuple(map(str, table.columns[1:])), seconds, np.array(values)
 
 
-def _out_of_range(found: Floats) -> NDArray[np.bool_]:
-    return ~(np.abs(found) <= _LARGEST)
-
-
 def _thinned(seconds: Floats, values: Floats) -> tuple[Floats, Floats]:
-    """Return at most `MOST_TIMES` columns, by averaging neighbouring ones."""
+    """Return at most `MAX_TIMES` columns, by averaging neighbouring ones."""
     if len(seconds) <= MOST_TIMES:
         return seconds, values
     parts: Sequence[Floats] = np.array_split(np.arange(len(seconds)), MOST_TIMES)
     starts = np.array([part[0] for part in parts])
-    known = np.isfinite(values)
-    total = np.add.reduceat(np.where(known, values, 0.0), starts, axis=1)
-    count = np.add.reduceat(known, starts, axis=1, dtype=np.int64)
+    is_finite = np.isfinite(values)
+    total = np.add.reduceat(np.where(is_finite, values, 0.0), starts, axis=1)
+    count = np.add.reduceat(is_finite, starts, axis=1, dtype=np.int64)
     return seconds[starts], np.asarray(total / np.where(count > 0, count, np.nan))

@@ -38,10 +38,10 @@ class TimelineRule:
     pattern: str
 
     def matching(self, values: Iterable[str]) -> set[str]:
-        """Return the values that match; those longer than `LONGEST` never do."""
-        given = sorted({value for value in values if len(value) <= LONGEST})
-        told = pc.match_substring_regex(pa.array(given, pa.string()), rf"\A(?:{self.pattern})\z")
-        return {value for value, matches in zip(given, told.to_pylist(), strict=True) if matches}
+        """Return the values that match; those longer than `MAX_LENGTH` never do."""
+        texts = sorted({value for value in values if len(value) <= LONGEST})
+        matches = pc.match_substring_regex(pa.array(texts, pa.string()), rf"\A(?:{self.pattern})\z")
+        return {text for text, match in zip(texts, matches.to_pylist(), strict=True) if match}
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class RuleSet:
         accepted = [True] * len(runs)
         for rule in self.of(role):
             name = rule.name.lower()
-            values = [one.get(name) for one in runs]
+            values = [properties.get(name) for properties in runs]
             matching = rule.matching(value for value in values if value is not None)
             accepted = [before and value in matching for before, value in zip(accepted, values, strict=True)]
         return accepted
@@ -80,65 +80,55 @@ def read(path: Path) -> tuple[RuleSet, ...]:
     attribute ``title``. InputError if a node is unknown, repeated, missing or empty, or a pattern is invalid.
     """
     tree = WholeDocument(Document.of_path(path))
-    inside = list(tree.root)
-    if any(_name(one) in NODES for one in inside) or not inside:
-        return (_set(tree, tree.root, path.stem),)
-    if len(inside) > MOST_SETS:
-        raise tree.error(f"holds {len(inside)} sets of rules; expected {MOST_SETS} at most")
-    found = [_set(tree, one, f"{path.stem} {number}") for number, one in enumerate(inside, start=1)]
-    return tuple(found)
+    elements = list(tree.root)
+    if not elements or any(str(element.tag).lower() in NODES for element in elements):
+        return (_read_set(tree, tree.root, path.stem),)
+    if len(elements) > MOST_SETS:
+        raise tree.error(f"holds {len(elements)} sets of rules; expected {MOST_SETS} at most")
+    return tuple(
+        _read_set(tree, element, f"{path.stem} {number}") for number, element in enumerate(elements, start=1)
+    )
 
 
-def _name(element: Element) -> str:
-    return str(element.tag).lower()
-
-
-def _set(tree: WholeDocument, element: Element, otherwise: str) -> RuleSet:
+def _read_set(tree: WholeDocument, element: Element, default_title: str) -> RuleSet:
     tree.here = element
-    title = (element.get("title") or otherwise).strip()[:LONGEST]
+    title = (element.get("title") or default_title).strip()[:LONGEST]
     place = f'rules "{title}"'
-    rules: list[TimelineRule] = []
-    seen: set[Role] = set()
+    rules: dict[Role, list[TimelineRule]] = {}
     for node in element:
-        tree.here, role = node, NODES.get(_name(node))
+        tree.here, role = node, NODES.get(str(node.tag).lower())
         if role is None:
-            raise tree.error(f"<{node.tag}> is no role of results; {_EXPECTED}", place)
-        if role in seen:
-            raise tree.error(f"<{node.tag}> stands twice; {_EXPECTED}, each once", place)
-        seen.add(role)
-        rules += _role(tree, node, role, place)
+            raise tree.error(f"<{node.tag}> is not a role of results; {_EXPECTED}", place)
+        if role in rules:
+            raise tree.error(f"<{node.tag}> appears twice; {_EXPECTED}, each once", place)
+        rules[role] = _read_rules(tree, node, role, place)
     tree.here = element
-    lacking = [
-        f"<{name}>" for name, role in (("baseline", "baseline"), ("targets", "target")) if role not in seen
-    ]
-    if lacking:
-        raise tree.error(f"lacks {' and '.join(lacking)}; {_EXPECTED}", place)
-    return RuleSet(title, tuple(rules))
+    required = {"<baseline>": "baseline", "<targets>": "target"}
+    missing = [name for name, role in required.items() if role not in rules]
+    if missing:
+        raise tree.error(f"has no {' and no '.join(missing)}; {_EXPECTED}", place)
+    return RuleSet(title, tuple(rule for of_role in rules.values() for rule in of_role))
 
 
-def _role(tree: WholeDocument, node: Element, role: Role, place: str) -> list[TimelineRule]:
+def _read_rules(tree: WholeDocument, node: Element, role: Role, place: str) -> list[TimelineRule]:
     rules: dict[str, TimelineRule] = {}
-    for one in node:
-        tree.here = one
-        pattern, name = tree.text(one, "value", f"{place} {role}"), str(one.tag)
+    for element in node:
+        tree.here, name = element, str(element.tag)
+        pattern = tree.text(element, "value", f"{place} {role}")
         if name.lower() in rules:
-            raise tree.error(f"<{name}> stands twice; expected each property once", f"{place} {role}")
+            raise tree.error(f"<{name}> appears twice; expected each property once", f"{place} {role}")
         rules[name.lower()] = rule = TimelineRule(role, name, pattern)
-        _require_regular(tree, rule, f"{place} {role} <{name}>")
+        rule_place = f"{place} {role} <{name}>"
+        if len(pattern) > LONGEST:
+            raise tree.error(f"value has {len(pattern)} characters; expected {LONGEST} at most", rule_place)
+        try:
+            pc.match_substring_regex(pa.array([""]), pattern)
+            rule.matching([""])
+        except (pa.ArrowException, UnicodeError) as exc:
+            reason = str(exc).removeprefix("Invalid regular expression: ")
+            problem = f'value="{pattern[:60]}" is not a regular expression of RE2 ({reason})'
+            raise tree.error(problem, rule_place) from exc
     if not rules:
         tree.here = node
         raise tree.error(f'<{node.tag}> holds no rule; expected elements like <Kernel value="..."/>', place)
     return list(rules.values())
-
-
-def _require_regular(tree: WholeDocument, rule: TimelineRule, place: str) -> None:
-    if len(rule.pattern) > LONGEST:
-        raise tree.error(f"value has {len(rule.pattern)} characters; expected {LONGEST} at most", place)
-    try:
-        pc.match_substring_regex(pa.array([""]), rule.pattern)
-        rule.matching([""])
-    except (pa.ArrowException, UnicodeError) as exc:
-        why = str(exc).removeprefix("Invalid regular expression: ")
-        raise tree.error(
-            f'value="{rule.pattern[:60]}" is no regular expression of RE2 ({why})', place
-        ) from exc

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -18,7 +17,6 @@ import pandas as pd
 
 from data.comparisons import formats
 from data.comparisons.formats import result_xml, results_of_run
-from data.comparisons.formats.result_xml import ResultRun
 from data.comparisons.params import Measure
 from data.comparisons.sides import Floats, Ints
 from data.comparisons.tables import FIVE_NUMBERS, ComparisonTables
@@ -89,29 +87,44 @@ class TimelineRun:
 def of_xml(path: Path, source: str, problems: Problems, measure: Measure) -> TimelineRun:
     """Read a result file of figure 4.1 or 4.2; raises as `data.comparisons.formats.result_xml.read_run`."""
     run = result_xml.read_run(path, problems, measure, times={})
-    named = _named(run.properties, path)
-    suites = {one.suite for one in run.operations.values()}
+    properties = _lower_case(run.properties, path)
+    suites = {operation.suite for operation in run.operations.values()}
     if len(suites) == 1:
-        named.setdefault(BENCHMARK, *suites)
-    return TimelineRun(source, named, _moment(named, source, problems), *_measured(run))
+        properties.setdefault(BENCHMARK, *suites)
+    series: list[RunSeries] = []
+    lengths, values, five = array("q"), array("d"), array("d")
+    for operation in run.operations.values():
+        names = (run.benchmark(operation), operation.name, operation.metric, operation.better)
+        for threads, configuration in operation.configurations.items():
+            series.append(RunSeries(*names, threads))
+            lengths.append(len(configuration.samples))
+            values.extend(configuration.samples)
+            summary = {} if configuration.samples else configuration.summary
+            five.extend(summary.get(name, np.nan) for name in FIVE_NUMBERS)
+    return TimelineRun(
+        source,
+        properties,
+        _time_measured(properties, source, problems),
+        tuple(series),
+        np.array(lengths, np.int64),
+        np.array(values, np.float64),
+        np.array(five, np.float64).reshape(-1, len(FIVE_NUMBERS)),
+    )
 
 
 def of_json(path: Path, source: str, problems: Problems, measure: Measure) -> Iterator[TimelineRun]:
     """Read a JSON file of one run, by machine; raises as `data.comparisons.formats.results_of_run`."""
-    named = _named(result_xml.beside(path), path)
+    properties = _lower_case(result_xml.beside(path), path)
     results = results_of_run(path, problems, measure)
-    results["version"] = named[VERSION]
+    results["version"] = properties[VERSION]
     for run in of_results(results, source):
-        machine = named[MACHINE] if named[MACHINE] != UNKNOWN else run.machine
-        told = {**named, **run.properties, MACHINE: machine}
-        yield replace(run, properties=told, measured_at=_moment(named, source, problems), orders=None)
-
-
-def of_tables(path: Path, source: str, problems: Problems) -> Iterator[TimelineRun]:
-    """Yield the runs in a directory of tables, by machine, version and benchmark."""
-    spec = ComparisonTables.SPECS["results"]
-    results = spec.sound(spec.read(path / "results.parquet"), "results", problems)
-    yield from of_results(results, source)
+        machine = properties[MACHINE] if properties[MACHINE] != UNKNOWN else run.machine
+        yield replace(
+            run,
+            properties={**properties, **run.properties, MACHINE: machine},
+            measured_at=_time_measured(properties, source, problems),
+            orders=None,
+        )
 
 
 def of_results(results: pd.DataFrame, source: str) -> Iterator[TimelineRun]:
@@ -122,77 +135,64 @@ def of_results(results: pd.DataFrame, source: str) -> Iterator[TimelineRun]:
         benchmark=results["benchmark"].fillna(UNKNOWN),
         unit=results["unit"].fillna(UNKNOWN),
     )
-    runs, named = pd.factorize(pd.MultiIndex.from_frame(results[["machine", "version", "benchmark"]]))
+    runs, run_names = pd.factorize(pd.MultiIndex.from_frame(results[["machine", "version", "benchmark"]]))
     series, keys = pd.factorize(pd.MultiIndex.from_frame(results[_KEYS]))
     place = np.lexsort((series, runs))
     runs, series = runs[place], series[place]
-    known = [RunSeries(*key) for key in keys.tolist()]
-    edges = np.flatnonzero(np.diff(runs, prepend=-1, append=len(named)))
+    all_series = [RunSeries(*key) for key in keys.tolist()]
+    edges = np.flatnonzero(np.diff(runs, prepend=-1, append=len(run_names)))
     sorted_results = results.iloc[place]
-    columns = {name: sorted_results[name].to_numpy() for name in ("order", "value")}
-    stats = sorted_results["stat"].to_numpy(object, na_value=None)
+    orders, values = (sorted_results[name].to_numpy() for name in ("order", "value"))
     times = sorted_results["measured_at"]
+    # index of the statistic in `FIVE_NUMBERS`; -1 for samples, -2 for other statistics
+    codes: dict[str | None, int] = {None: -1, **{name: column for column, name in enumerate(FIVE_NUMBERS)}}
+    stats = sorted_results["stat"].to_numpy(object, na_value=None)
+    columns = np.array([codes.get(stat, -2) for stat in stats], np.int64)
     for start, stop in pairwise(edges.tolist()):
-        machine, version, benchmark = named[runs[start]]
+        machine, version, benchmark = run_names[runs[start]]
         part = slice(start, stop)
         properties = {MACHINE: str(machine), VERSION: str(version), BENCHMARK: str(benchmark)}
         first = times.iloc[part].min()
-        at = None if pd.isna(first) else first.to_pydatetime()
-        own, begins = np.unique(series[part], return_index=True)
-        told = tuple(known[one] for one in own.tolist())
-        arrays = _samples_and_summaries(columns["value"][part], stats[part], begins)
-        yield TimelineRun(source, properties, at, told, *arrays, columns["order"][part][begins])
+        distinct, begins, owner = np.unique(series[part], return_index=True, return_inverse=True)
+        column, value = columns[part], values[part]
+        raw = column == -1
+        lengths = np.bincount(owner[raw], minlength=len(begins))
+        summary = (column >= 0) & (lengths[owner] == 0)
+        five = np.full((len(begins), len(FIVE_NUMBERS)), np.nan)
+        five[owner[summary], column[summary]] = value[summary]
+        yield TimelineRun(
+            source,
+            properties,
+            None if pd.isna(first) else first.to_pydatetime(),
+            tuple(all_series[code] for code in distinct.tolist()),
+            lengths,
+            value[raw],
+            five,
+            orders[part][begins],
+        )
 
 
-def _samples_and_summaries(
-    values: Floats, stats: Sequence[str | None], begins: Ints
-) -> tuple[Ints, Floats, Floats]:
-    raw = np.array([stat is None for stat in stats], bool)
-    owner = np.zeros(len(values), np.int64)
-    owner[begins[1:]] = 1
-    owner = np.cumsum(owner)
-    lengths = np.bincount(owner[raw], minlength=len(begins))
-    five = np.full((len(begins), len(FIVE_NUMBERS)), np.nan)
-    for column, name in enumerate(FIVE_NUMBERS):
-        given = np.array([stat == name for stat in stats], bool) & (lengths[owner] == 0)
-        five[owner[given], column] = values[given]
-    return lengths, values[raw], five
+def _lower_case(properties: Mapping[str, str], path: Path) -> dict[str, str]:
+    """Return the properties by names in lower case, with a machine and a version."""
+    lower_case = {name.lower(): value for name, value in properties.items() if value}
+    lower_case.setdefault(MACHINE, UNKNOWN)
+    lower_case.setdefault(VERSION, path.stem)
+    return lower_case
 
 
-def _named(properties: Mapping[str, str], path: Path) -> dict[str, str]:
-    named = {name.lower(): value for name, value in properties.items() if value}
-    named.setdefault(MACHINE, UNKNOWN)
-    named.setdefault(VERSION, path.stem)
-    return named
-
-
-def _moment(properties: Mapping[str, str], source: str, problems: Problems) -> datetime | None:
-    given = next((properties[name] for name in MOMENTS if name in properties), None)
-    if given is None:
+def _time_measured(properties: Mapping[str, str], source: str, problems: Problems) -> datetime | None:
+    text = next((properties[name] for name in MOMENTS if name in properties), None)
+    if text is None:
         return None
     try:
-        found = datetime.fromisoformat(given)
+        time = datetime.fromisoformat(text)
     except ValueError:
-        problems.note(f'{source}: the time "{given[:60]}" is not of ISO 8601, and not looked at')
+        problems.note(f'{source}: the time "{text[:60]}" is not of ISO 8601, and is ignored')
         return None
     try:
-        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
     except OverflowError:
         return None
-
-
-def _measured(run: ResultRun) -> tuple[tuple[RunSeries, ...], Ints, Floats, Floats]:
-    series: list[RunSeries] = []
-    lengths, values, five = array("q"), array("d"), array("d")
-    for one in run.operations.values():
-        for threads, found in one.configurations.items():
-            series.append(RunSeries(run.benchmark(one), one.name, one.metric, one.better, threads))
-            lengths.append(len(found.samples))
-            values.extend(found.samples)
-            summary = {} if found.samples else found.summary
-            five.extend(summary.get(name, np.nan) for name in FIVE_NUMBERS)
-    shaped = np.array(five, np.float64).reshape(-1, len(FIVE_NUMBERS))
-    return tuple(series), np.array(lengths, np.int64), np.array(values, np.float64), shaped
 
 
 #: Number of files per task of a reading process.
@@ -216,12 +216,12 @@ class ResultPlace(NamedTuple):
 def _places_below(root: Path) -> tuple[list[ResultPlace], int]:
     """Return the places in a folder, sorted by name, and the number of ignored symbolic links."""
     if not root.is_dir():
-        raise InputError("is no directory of results" if root.exists() else "no such directory", file=root)
+        raise InputError("is not a directory" if root.exists() else "no such directory", file=root)
     places, n_links = list[ResultPlace](), 0
-    for where, below, files in os.walk(root):
-        here = Path(where)
-        below.sort()
-        links = {name for name in (*below, *files) if (here / name).is_symlink()}
+    for directory, subdirectories, files in os.walk(root):
+        here = Path(directory)
+        subdirectories.sort()
+        links = {name for name in (*subdirectories, *files) if (here / name).is_symlink()}
         n_links += len(links)
         if "results.parquet" in {*files} - links:
             places.append(ResultPlace("tables", here, here.relative_to(root).as_posix()))
@@ -268,46 +268,44 @@ def read_folder(
     """
     places, n_links = _places_below(root)
     read_one = partial(_read_place, measure=measure, keep_going=keep_going)
-    found: list[ReadRuns] = []
-    passed: list[str] = []
-    for count, (place, one) in enumerate(zip(places, _read_all(read_one, places, jobs), strict=True), 1):
-        if one is None:
-            passed.append(place.source)
-        elif one.skipped and not keep_going:
-            raise one.skipped[0]
+    if jobs == 1 or len(places) < _FEW:
+        parts: Iterable[ReadRuns | None] = map(read_one, places)
+    else:
+        from joblib import Parallel, delayed
+
+        parallel = Parallel(n_jobs=jobs, batch_size=_TOGETHER, return_as="generator", max_nbytes=None)
+        parts = parallel(delayed(read_one)(place) for place in places)
+    runs: list[TimelineRun] = []
+    skipped: list[InputError] = []
+    all_notes: list[str] = []
+    ignored: list[str] = []
+    for count, (place, part) in enumerate(zip(places, parts, strict=True), 1):
+        if part is None:
+            ignored.append(place.source)
+        elif part.skipped and not keep_going:
+            raise part.skipped[0]
         else:
-            found.append(one)
+            runs += part.runs
+            skipped += part.skipped
+            all_notes += part.notes
         if advance is not None:
             advance(count, len(places))
-    runs = tuple(run for one in found for run in one.runs)
-    skipped = tuple(error for one in found for error in one.skipped)
     if not runs and not skipped:
         raise InputError("holds no result of a run (result XML, JSON or results.parquet)", file=root)
     notes = [f"{n_links} symbolic links are passed over"] if n_links else []
-    if passed:
-        notes.append(f"{len(passed)} files hold no run, and are passed over, such as {passed[0]}")
-    return ReadRuns(runs, skipped, (*notes, *_once(note for one in found for note in one.notes)))
-
-
-def _read_all(
-    read_one: Callable[[ResultPlace], ReadRuns | None], places: Sequence[ResultPlace], jobs: int
-) -> Iterable[ReadRuns | None]:
-    if jobs == 1 or len(places) < _FEW:
-        return map(read_one, places)
-    from joblib import Parallel, delayed
-
-    parallel = Parallel(n_jobs=jobs, batch_size=_TOGETHER, return_as="generator", max_nbytes=None)
-    found: Iterable[ReadRuns | None] = parallel(delayed(read_one)(place) for place in places)
-    return found
+    if ignored:
+        notes.append(f"{len(ignored)} files hold no run, and are passed over, such as {ignored[0]}")
+    return ReadRuns(tuple(runs), tuple(skipped), (*notes, *_distinct_notes(all_notes)))
 
 
 def _read_place(place: ResultPlace, *, measure: Measure, keep_going: bool) -> ReadRuns | None:
-    """Read one place; None if it holds no run."""
     problems, (kind, path, source) = Problems(keep_going), place
     try:
         with uncollected():
             if kind == "tables":
-                runs = tuple(of_tables(path, source, problems))
+                spec = ComparisonTables.SPECS["results"]
+                results = spec.sound(spec.read(path / "results.parquet"), "results", problems)
+                runs = tuple(of_results(results, source))
             elif kind == "xml":
                 if formats.sniff(path) != "result-xml":
                     return None
@@ -323,11 +321,12 @@ def _read_place(place: ResultPlace, *, measure: Measure, keep_going: bool) -> Re
     return ReadRuns(runs, tuple(problems.skipped), tuple(notes))
 
 
-def _once(notes: Iterable[str]) -> Iterator[str]:
+def _distinct_notes(notes: Iterable[str]) -> Iterator[str]:
     """Yield each distinct note once, with its first source and the number of other sources."""
-    told = [note.partition(" ") for note in notes]
-    counts = Counter(what for _, _, what in told)
-    first = {what: source for source, _, what in reversed(told)}
-    for what, count in counts.items():
-        others = f" (and {count - 1} more)" if count > 1 else ""
-        yield f"{first[what]}{others} {what}"
+    sources: dict[str, list[str]] = {}
+    for note in notes:
+        source, _, text = note.partition(" ")
+        sources.setdefault(text, []).append(source)
+    for text, (first, *others) in sources.items():
+        count = f" (and {len(others)} more)" if others else ""
+        yield f"{first}{count} {text}"

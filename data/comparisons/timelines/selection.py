@@ -6,10 +6,11 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
+from datetime import UTC, datetime
 from functools import cached_property
+from itertools import groupby
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from data.comparisons.sides import Floats, Ints, Samples, five_numbers
 from data.comparisons.timelines.rules import ROLES, Role, RuleSet
 from data.comparisons.timelines.runs import OPERATION, RunSeries, TimelineRun
-from data.comparisons.units import factor, is_told
+from data.comparisons.units import scale_to
 from data.errors import InputError
 from data.tables.problems import Problems
 
@@ -51,20 +52,22 @@ def ordered(runs: Sequence[TimelineRun]) -> tuple[list[str], str]:
     for run in runs:
         by_version.setdefault(run.version, []).append(run)
     numbers = {
-        name: {int(order) for run in found if run.orders is not None for order in run.orders}
-        for name, found in by_version.items()
+        name: {int(order) for run in group if run.orders is not None for order in run.orders}
+        for name, group in by_version.items()
     }
     keys: dict[str, Callable[[str], Any]] = {}
     if all(run.measured_at is not None for run in runs):
         keys["the time of measuring"] = lambda name: min(map(attrgetter("measured_at"), by_version[name]))
-    if all(len(found) == 1 for found in numbers.values()):
+    if all(len(orders) == 1 for orders in numbers.values()):
         keys["the numbers that the source gives them"] = lambda name: min(numbers[name])
     keys["their names"] = natural
-    orders = [(sorted(sorted(by_version, key=natural), key=key), how) for how, key in keys.items()]
-    return next((one for one in orders if _agrees(one[0], by_version)), orders[0])
+    candidates = [
+        (sorted(sorted(by_version, key=natural), key=key), criterion) for criterion, key in keys.items()
+    ]
+    return next((order for order in candidates if _is_consistent(order[0], by_version)), candidates[0])
 
 
-def _agrees(versions: Sequence[str], by_version: Mapping[str, Sequence[TimelineRun]]) -> bool:
+def _is_consistent(versions: Sequence[str], by_version: Mapping[str, Sequence[TimelineRun]]) -> bool:
     last: dict[tuple[str, str, int], int] = {}
     for name in versions:
         for run in by_version[name]:
@@ -77,6 +80,8 @@ def _agrees(versions: Sequence[str], by_version: Mapping[str, Sequence[TimelineR
     return True
 
 
+#: Time of runs without one.
+_LONG_AGO = datetime.fromtimestamp(0, UTC)
 #: Number of values that a message quotes.
 _SHOWN = 3
 
@@ -104,7 +109,7 @@ def chosen(runs: Sequence[TimelineRun], rules: RuleSet) -> list[ChosenRuns]:
     matches the rules of the start. Rules on the property ``Operation`` select operations. InputError if no
     machine has a baseline and targets; if possible, it names a rule without a match.
     """
-    operations = _operations_of(runs, rules)
+    operations = _selected_operations(runs, rules)
     of_runs = RuleSet(rules.title, tuple(rule for rule in rules.rules if rule.name.lower() != OPERATION))
     if of_runs != rules:
         runs = [run for run in runs if any(series.operation in operations for series in run.series)]
@@ -112,51 +117,45 @@ def chosen(runs: Sequence[TimelineRun], rules: RuleSet) -> list[ChosenRuns]:
     accepted = {role: of_runs.accepting(role, properties) for role in ROLES}
     for role in ROLES:
         if role in rules.roles and not any(accepted[role]):
-            raise _nothing(of_runs, role, properties)
-    machines: dict[str, list[_Accepted]] = {}
+            raise _no_match(of_runs, role, properties)
+    machines: dict[str, list[tuple[TimelineRun, set[Role]]]] = {}
     for place, run in enumerate(runs):
         roles = {role for role in ROLES if accepted[role][place]}
-        machines.setdefault(run.machine, []).append(_Accepted(run, roles))
-    found = [
-        one
+        machines.setdefault(run.machine, []).append((run, roles))
+    timelines = [
+        timeline
         for machine in sorted(machines, key=natural)
-        for one in _of_machine(machine, machines[machine], rules, operations)
+        for timeline in _timelines_of(machine, machines[machine], rules, operations)
     ]
-    if not found:
+    if not timelines:
         raise InputError(
             "no machine has results of both", place=f'rules "{rules.title}" baseline and targets'
         )
-    return found
+    return timelines
 
 
-class _Accepted(NamedTuple):
-    run: TimelineRun
-    roles: set[Role]
-
-
-def _operations_of(runs: Sequence[TimelineRun], rules: RuleSet) -> set[str]:
-    """Return the names of the operations that the rules select; InputError if they select none."""
-    names = known = {series.operation for run in runs for series in run.series}
+def _selected_operations(runs: Sequence[TimelineRun], rules: RuleSet) -> set[str]:
+    names = all_names = {series.operation for run in runs for series in run.series}
     wanted = [rule for rule in rules.rules if rule.name.lower() == OPERATION]
     for rule in wanted:
         names = rule.matching(names)
     if not names:
         patterns = " and ".join(f'"{rule.pattern}"' for rule in wanted)
-        problem = f"no operation matches {patterns}; found {_shown(known)}"
+        problem = f"no operation matches {patterns}; found {_first_values(all_names)}"
         raise InputError(problem, place=f'rules "{rules.title}" <Operation>')
     return names
 
 
-def _shown(values: Iterable[str]) -> str:
-    found = sorted(values, key=natural)
-    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    return (", ".join(value[:60] for value in found[:_SHOWN]) or "none") + more
+def _first_values(values: Iterable[str]) -> str:
+    ascending = sorted(values, key=natural)
+    more = f" and {len(ascending) - _SHOWN} more" if len(ascending) > _SHOWN else ""
+    return (", ".join(value[:60] for value in ascending[:_SHOWN]) or "none") + more
 
 
-def _of_machine(
-    machine: str, runs: Sequence[_Accepted], rules: RuleSet, operations: set[str]
+def _timelines_of(
+    machine: str, runs: Sequence[tuple[TimelineRun, set[Role]]], rules: RuleSet, operations: set[str]
 ) -> Iterator[ChosenRuns]:
-    versions, how = ordered([run for run, _ in runs])
+    versions, criterion = ordered([run for run, _ in runs])
     rank = {name: place for place, name in enumerate(versions)}
     places = {role: {rank[run.version] for run, roles in runs if role in roles} for role in ROLES}
     baseline = max(places["baseline"], default=None)
@@ -166,26 +165,25 @@ def _of_machine(
     first = min(starting) if "start" in rules.roles else 0
     shown = sorted({baseline, *(place for place in places["target"] if place >= first)})
     names = tuple(versions[place] for place in shown)
-    kept: dict[str, list[TimelineRun]] = {name: [] for name in names}
+    selected: dict[str, list[TimelineRun]] = {name: [] for name in names}
     for run, roles in runs:
-        wanted = "target" in roles and rank[run.version] >= first
-        if wanted or ("baseline" in roles and rank[run.version] == baseline):
-            kept[run.version].append(run)
-    by_version = {name: tuple(sorted(found, key=_age)) for name, found in kept.items()}
-    note = f"versions are in the order of {how}"
+        is_target = "target" in roles and rank[run.version] >= first
+        if is_target or ("baseline" in roles and rank[run.version] == baseline):
+            selected[run.version].append(run)
+    by_version = {
+        name: tuple(sorted(group, key=lambda run: (run.measured_at or _LONG_AGO, natural(run.source))))
+        for name, group in selected.items()
+    }
+    note = f"versions are in the order of {criterion}"
     yield ChosenRuns(rules, machine, names, by_version, shown.index(baseline), operations, (note,))
 
 
-def _age(run: TimelineRun) -> tuple[float, tuple[tuple[int, object], ...]]:
-    moment = 0.0 if run.measured_at is None else run.measured_at.timestamp()
-    return moment, natural(run.source)
-
-
-def _nothing(rules: RuleSet, role: Role, properties: Sequence[Mapping[str, str]]) -> InputError:
+def _no_match(rules: RuleSet, role: Role, properties: Sequence[Mapping[str, str]]) -> InputError:
     for rule in rules.of(role):
-        values = {one[rule.name.lower()] for one in properties if rule.name.lower() in one}
+        name = rule.name.lower()
+        values = {of_run[name] for of_run in properties if name in of_run}
         if not rule.matching(values):
-            problem = f'no result matches "{rule.pattern}"; found {_shown(values)}'
+            problem = f'no result matches "{rule.pattern}"; found {_first_values(values)}'
             return InputError(problem, place=f'rules "{rules.title}" {role} <{rule.name}>')
     return InputError("no result matches all of them", place=f'rules "{rules.title}" {role}')
 
@@ -255,54 +253,51 @@ class MeasuredVersions:
     def alone(self) -> NDArray[np.bool_]:
         """Whether single versions are compared, instead of windows of versions, shape (n_configurations,).
 
-        True if the median version has at least `FEW` samples, or if there are only summaries of fewer than
-        `FEWEST_VERSIONS` versions. It is equal for all configurations of an operation.
+        True if the median version has at least `FEW_SAMPLES` samples, or if all data are summaries of fewer
+        than `MIN_WINDOW_VERSIONS` versions. It is equal for all configurations of an operation.
         """
         few = np.where(self.known, self.counts, -1)
         usual = np.array([np.median(row[row >= 0]) if (row >= 0).any() else 0 for row in few])
         summaries = (self.counts.sum(axis=1) == 0) & (self.known.sum(axis=1) < FEWEST_VERSIONS)
-        found = (usual >= FEW) | summaries
-        for one in self.operations:
-            found[one.rows] = found[one.rows].all()
-        return np.asarray(found)
+        alone = (usual >= FEW) | summaries
+        for operation in self.operations:
+            alone[operation.rows] = alone[operation.rows].all()
+        return np.asarray(alone)
 
 
-class _Cells:
+class _Rows:
+    """Assigns rows to series: `row` and unit conversion factor by series, None for those left out."""
+
     def __init__(self, chosen: ChosenRuns, problems: Problems) -> None:
         self.chosen, self.problems = chosen, problems
+        #: Unit, better direction and source of the first run of every operation.
         self.firsts: dict[tuple[str, str], tuple[str, str, str]] = {}
         self.rows: dict[tuple[str, str, int], int] = {}
-        self.kept: dict[RunSeries, tuple[int, float]] = {}
         self.notes: dict[str, None] = {}
+        self._by_series: dict[RunSeries, tuple[int, float] | None] = {}
 
-    def of(self, run: TimelineRun) -> Iterator[tuple[int, int, float]]:
-        """Yield the index in the run, the row and the scale of every selected series."""
-        for place, series in enumerate(run.series):
-            if series not in self.kept:
-                self.kept[series] = self._row(run, series)
-            row, scale = self.kept[series]
-            if row >= 0:
-                yield place, row, scale
+    def row_and_scale(self, run: TimelineRun, series: RunSeries) -> tuple[int, float] | None:
+        if series not in self._by_series:
+            self._by_series[series] = self._new_row(run, series)
+        return self._by_series[series]
 
-    def _row(self, run: TimelineRun, series: RunSeries) -> tuple[int, float]:
+    def _new_row(self, run: TimelineRun, series: RunSeries) -> tuple[int, float] | None:
         if series.operation not in self.chosen.operations:
-            return -1, 1.0
+            return None
         operation = series.benchmark, series.operation
         unit, better, source = self.firsts.setdefault(operation, (series.unit, series.better, run.source))
-        place = f'operation "{series.operation}"'
+        place, problem = f'operation "{series.operation}"', None
+        scale = scale_to(series.unit, unit)
         if series.better != better:
             problem = f'better="{series.better}" is not "{better}" as in {source}'
-            self.problems.add(InputError(problem, file=run.source, place=place))
-            return -1, 1.0
-        told = is_told(unit) and is_told(series.unit)
-        scale = factor(series.unit, unit) if told else Fraction(1)
-        if scale is None:
+        elif scale is None:
             problem = f'unit "{series.unit}" cannot be converted to "{unit}" of {source}'
-            self.problems.add(InputError(problem, file=run.source, place=place))
-            return -1, 1.0
+        if problem is not None or scale is None:
+            self.problems.add(InputError(problem or "", file=run.source, place=place))
+            return None
         if scale != 1:
             self.notes[f"{run.source}: {place} in {series.unit}, converted to {unit}"] = None
-        return self.rows.setdefault((*operation, series.threads), len(self.rows)), float(scale)
+        return self.rows.setdefault((*operation, series.threads), len(self.rows)), scale
 
 
 def measured(chosen: ChosenRuns, problems: Problems) -> MeasuredVersions:
@@ -311,50 +306,43 @@ def measured(chosen: ChosenRuns, problems: Problems) -> MeasuredVersions:
     InputError if an operation was measured in opposite directions or incompatible units, unless
     ``problems.keep_going``; and if no operation is left.
     """
-    cells = _Cells(chosen, problems)
+    rows = _Rows(chosen, problems)
     latest: dict[tuple[int, int], tuple[Floats, Floats]] = {}
     count = 0
     for column, version in enumerate(chosen.versions):
         for run in chosen.runs[version]:
-            stops = np.cumsum(run.lengths)
-            starts = stops - run.lengths
-            for place, row, scale in cells.of(run):
-                samples = run.values[starts[place] : stops[place]]
-                latest[row, column] = samples * scale, run.five[place] * scale
-                count += 1
-    if not cells.rows:
+            edges = np.append(0, np.cumsum(run.lengths))
+            for place, series in enumerate(run.series):
+                row = rows.row_and_scale(run, series)
+                if row is not None:
+                    samples = run.values[edges[place] : edges[place + 1]]
+                    latest[row[0], column] = samples * row[1], run.five[place] * row[1]
+                    count += 1
+    if not rows.rows:
         raise InputError("no operation is left", place=f'rules "{chosen.rules.title}"')
-    order, operations = _operations(cells)
-    placed = sorted((order[row], column, *found) for (row, column), found in latest.items())
-    width = len(chosen.versions)
-    counts = np.zeros((len(order), width), np.int64)
-    five = np.full((len(order), width, 5), np.nan)
-    for row, column, samples, summary in placed:
-        counts[row, column], five[row, column] = len(samples), summary
-    values = np.concatenate([samples for _, _, samples, _ in placed])
+    # final rows are sorted by operation, then threads
+    names = {name: place for place, name in enumerate(rows.firsts)}
+    keys = sorted(rows.rows, key=lambda key: (names[key[:2]], key[2]))
+    operations: list[MeasuredOperation] = []
+    for (benchmark, operation), group in groupby(keys, key=lambda key: key[:2]):
+        unit, better, _ = rows.firsts[benchmark, operation]
+        threads = tuple(key[2] for key in group)
+        first = sum(len(earlier.threads) for earlier in operations)
+        operations.append(MeasuredOperation(benchmark, operation, unit, better, threads, first))
+    final = {rows.rows[key]: place for place, key in enumerate(keys)}
+    height, width = len(keys), len(chosen.versions)
+    counts = np.zeros((height, width), np.int64)
+    five = np.full((height, width, 5), np.nan)
+    by_place = sorted((final[index], column, *data) for (index, column), data in latest.items())
+    for place, column, samples, summary in by_place:
+        counts[place, column], five[place, column] = len(samples), summary
+    values = np.concatenate([samples for _, _, samples, _ in by_place])
     edges = np.concatenate([[0], counts.cumsum()])
     sampled = five_numbers(Samples(values, np.zeros(len(values), np.int64), edges[:-1], edges[1:]))
     five = np.where(counts[..., None] > 0, sampled.reshape(five.shape), five)
-    notes = [*cells.notes]
+    notes = [*rows.notes]
     if count > len(latest):
-        again = f"{count - len(latest)} configurations were measured again of the same version"
-        notes.append(f"{again}: the newest counts")
-    rows = np.arange(len(order))[:, None] * width + np.arange(width + 1)
-    return MeasuredVersions(operations, values, edges[rows], five, tuple(notes))
-
-
-def _operations(cells: _Cells) -> tuple[Ints, tuple[MeasuredOperation, ...]]:
-    """Return the final position of every row (by operation, then threads), and the operations."""
-    names = {name: place for place, name in enumerate(cells.firsts)}
-    keys = sorted(cells.rows, key=lambda key: (names[key[:2]], key[2]))
-    order = np.empty(len(keys), np.int64)
-    order[[cells.rows[key] for key in keys]] = np.arange(len(keys))
-    threads: dict[tuple[str, str], list[int]] = {}
-    for key in keys:
-        threads.setdefault(key[:2], []).append(key[2])
-    found, first = list[MeasuredOperation](), 0
-    for name, own in threads.items():
-        unit, better, _ = cells.firsts[name]
-        found.append(MeasuredOperation(*name, unit, better, tuple(own), first))
-        first += len(own)
-    return order, tuple(found)
+        repeated = f"{count - len(latest)} configurations were measured again of the same version"
+        notes.append(f"{repeated}: the newest counts")
+    cells = np.arange(height)[:, None] * width + np.arange(width + 1)
+    return MeasuredVersions(tuple(operations), values, edges[cells], five, tuple(notes))

@@ -230,8 +230,8 @@ def test_what_a_command_needs_is_built_once_for_each_build(suite, workshop, tmp_
     [
         ("no-such-program {work}", "needs the program 'no-such-program', which is not installed"),
         ("sh -c 'echo no library; exit 3'", "exit code 3 (no library)"),
-        ("echo done", "'done' is no seconds"),
-        ("echo {level}", "'level' is no setting"),
+        ("echo done", "'done' is not a value of seconds"),
+        ("echo {level}", "'level' is not a setting"),
     ],
 )
 def test_what_cannot_be_measured_is_told_by_its_operation(suite, workshop, command, told):

@@ -172,7 +172,7 @@ def test_a_bad_series_is_told_in_one_line_or_skipped(data_set, content, message)
     [
         ({"52": {}}, ': "52" is not sap_<id> or sap_<id>_split<1 or 2>'),
         ({"sap_52": {"8": 4}}, " sap_52: annotator 8 has no list of marks"),
-        ({"sap_52": {"8": ["4"]}}, ' sap_52: annotator 8: "4" is no index of a version'),
+        ({"sap_52": {"8": ["4"]}}, ' sap_52: annotator 8: "4" is not an index of a version'),
         ({"sap_52": {"8": [10]}}, " sap_52: annotator 8: 10 is beyond the 10 versions of the series"),
     ],
 )
@@ -204,7 +204,7 @@ def test_a_directory_without_series_is_refused(tmp_path):
 
 
 def test_series_that_are_imported_in_many_pieces_make_the_same_tables(data_set, monkeypatch, tmp_path):
-    monkeypatch.setattr("data.comparisons.stages.PIECE", 2)
+    monkeypatch.setattr("data.comparisons.stages.CHUNK_ROWS", 2)
     for number in range(5, 9):
         path = data_set(rows([10] * 4 + [20 + number] * 6, number), f"0{number}__load__ms.csv")
     imported = import_tables("sap-hana", [path], tmp_path / "out", label_rules=LabelRules(annotators=1))

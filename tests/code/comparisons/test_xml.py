@@ -164,7 +164,7 @@ def test_two_reports_on_one_machine_never_mix():
         ),
         (
             report(comparison(comparison_id="c"), comparison("lu", comparison_id="c")),
-            'r.xml:3 operation "lu": comparison_id="c" stands twice',
+            'r.xml:3 operation "lu": comparison_id="c" appears twice',
         ),
         (
             report(comparison(content=RESULT.replace(TARGET, f"<base_result {FIVE}/>"))),
@@ -182,7 +182,7 @@ def test_two_reports_on_one_machine_never_mix():
         ),
         (
             report(comparison(content=BASE)),
-            'r.xml:2 operation "bt": <base_result> stands outside of <result>',
+            'r.xml:2 operation "bt": <base_result> is not inside a <result>',
         ),
         ("hello", "r.xml:1: is not well-formed XML (syntax error)"),
         ("<a>\n<b>\n</a>", "r.xml:3: is not well-formed XML (mismatched tag: <b> of line 2 is open)"),

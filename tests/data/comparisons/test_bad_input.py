@@ -135,7 +135,7 @@ def test_what_stands_before_the_malformed_place_is_kept_when_told_to_keep_going(
 
 def test_an_operation_that_stands_twice_is_refused_or_kept_once(written):
     path = written(document(operation(), operation()))
-    message = f'{PLACE}: <comparison_result> stands twice in the report "r"'
+    message = f'{PLACE}: <comparison_result> appears twice in the report "r"'
     assert refused(path) == message
     reading = formats.read("comparison-xml", [path], keep_going=True)
     assert [told(error, path) for error in reading.skipped] == [message]
@@ -272,7 +272,7 @@ ROOTS = (
     [
         (b"\x89PNG\r\n", "in: is neither XML nor JSON, and text in no known format; --from FORMAT names one"),
         (b" ", "in: is empty; expected measurements"),
-        (b"<testsuite/>", f"in: is XML in no known format: <testsuite> is none of {ROOTS}"),
+        (b"<testsuite/>", f"in: is XML in no known format: <testsuite> is not one of {ROOTS}"),
         (BOMB.encode() + b"<a/>", "in:1: declares a document type; entities are not read"),
     ],
 )

@@ -36,7 +36,7 @@ def source(tmp_path):
 
 @pytest.fixture
 def small_pieces(monkeypatch):
-    monkeypatch.setattr("data.comparisons.stages.PIECE", 10)
+    monkeypatch.setattr("data.comparisons.stages.CHUNK_ROWS", 10)
 
 
 def test_many_pieces_make_the_same_tables_as_one(source, small_pieces, tmp_path):

@@ -45,7 +45,7 @@ def test_threads_that_are_left_out_are_one_in_either_reading():
     assert named.sides.threads.tolist() == [1]
     assert (
         problem(request(left_out, left_out))
-        == "r.json: comparisons[0].configurations[1].threads 1 stands twice"
+        == "r.json: comparisons[0].configurations[1].threads 1 appears twice"
     )
 
 
@@ -120,11 +120,11 @@ def test_files_of_a_directory_share_no_samples_either(tmp_path):
         ),
         (
             {"comparisons": request(configuration())["comparisons"] * 2},
-            'r.json: comparisons[1].comparison_id "a" stands twice',
+            'r.json: comparisons[1].comparison_id "a" appears twice',
         ),
         (
             request(configuration(), configuration()),
-            "r.json: comparisons[0].configurations[1].threads 2 stands twice",
+            "r.json: comparisons[0].configurations[1].threads 2 appears twice",
         ),
     ],
 )

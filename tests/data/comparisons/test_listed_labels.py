@@ -42,10 +42,10 @@ def test_labels_beside_the_data_are_read_with_them(source, tmp_path):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("r/nas/a,maybe,anna,,", 'status="maybe" is none of pass, fail, cannot_tell'),
-        ("r/nas/a,pass,,,", 'annotator="" does not say who'),
-        ("r/nas/aa,pass,anna,,", 'comparison_id="r/nas/aa" is no comparison here; did you mean "r/nas/a"?'),
-        ("r/nas/a,pass,anna,noon,", 'labelled_at="noon" is no time like 2026-11-22T09:30:00Z'),
+        ("r/nas/a,maybe,anna,,", 'status="maybe" is not one of pass, fail, cannot_tell'),
+        ("r/nas/a,pass,,,", 'annotator="" is empty; expected a name'),
+        ("r/nas/aa,pass,anna,,", 'comparison_id="r/nas/aa" is not in these data; did you mean "r/nas/a"?'),
+        ("r/nas/a,pass,anna,noon,", 'labelled_at="noon" is not a time like 2026-11-22T09:30:00Z'),
     ],
 )
 def test_a_wrong_row_is_told_in_one_line_or_skipped(source, row, message):

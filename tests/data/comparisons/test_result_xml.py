@@ -133,7 +133,7 @@ def test_a_single_file_is_too_few(files):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("<report/>", "v1.xml:1: <report> is no benchmark run; expected <beaker_run_result>"),
+        ("<report/>", "v1.xml:1: <report> is not a benchmark run; expected <beaker_run_result>"),
         (run_xml(), "v1.xml: <beaker_run_result> holds no result of an operation"),
         (run_xml("<nas_result/>"), "v1.xml:1: <nas_result> lacks the attribute benchmark_name"),
         (run_xml("<nas_result benchmark_name='mg'/>"), 'v1.xml:1 operation "mg": has no <threads>'),
@@ -154,7 +154,7 @@ def test_a_single_file_is_too_few(files):
             run_xml(operation(results=("mops='1' real_time='nan'",))),
             'v1.xml:1 operation "mg" threads="2": real_time="nan" is not a finite number',
         ),
-        (run_xml(operation(), operation()), 'v1.xml:1 operation "mg": <nas_result> stands twice'),
+        (run_xml(operation(), operation()), 'v1.xml:1 operation "mg": <nas_result> appears twice'),
         (run_xml(operation("ft")), 'v0.xml:1 operation "mg": is not in v1.xml'),
         (
             run_xml(operation(suite="spec")),

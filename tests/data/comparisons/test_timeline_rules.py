@@ -56,17 +56,17 @@ def test_a_pattern_that_others_never_finish_takes_no_time(read):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (f"<r>\n{BASELINE}</r>", 'rules.xml:1 rules "rules": lacks <targets>'),
-        (f"<r>\n{BASELINE}\n<goal/></r>", 'rules.xml:3 rules "rules": <goal> is no role of results'),
-        (f"<r>{BASELINE}\n{BASELINE}{TARGETS}</r>", 'rules.xml:2 rules "rules": <baseline> stands twice'),
+        (f"<r>\n{BASELINE}</r>", 'rules.xml:1 rules "rules": has no <targets>'),
+        (f"<r>\n{BASELINE}\n<goal/></r>", 'rules.xml:3 rules "rules": <goal> is not a role of results'),
+        (f"<r>{BASELINE}\n{BASELINE}{TARGETS}</r>", 'rules.xml:2 rules "rules": <baseline> appears twice'),
         (f"<r>{BASELINE}\n<targets/></r>", 'rules.xml:2 rules "rules": <targets> holds no rule'),
         (f"<r>{BASELINE}<targets>\n<Kernel/></targets></r>", "<Kernel> lacks the attribute value"),
         (
             f'<r>{BASELINE}<targets>\n<Kernel value="(4"/></targets></r>',
-            'rules.xml:2 rules "rules" target <Kernel>: value="(4" is no regular expression of RE2',
+            'rules.xml:2 rules "rules" target <Kernel>: value="(4" is not a regular expression of RE2',
         ),
-        (f'<r>{BASELINE}<targets><Kernel value="a)|(b"/></targets></r>', "is no regular expression of RE2"),
-        (f'<r>{BASELINE}<targets><Kernel value="(?=a)"/></targets></r>', "is no regular expression of RE2"),
+        (f'<r>{BASELINE}<targets><Kernel value="a)|(b"/></targets></r>', "not a regular expression of RE2"),
+        (f'<r>{BASELINE}<targets><Kernel value="(?=a)"/></targets></r>', "not a regular expression of RE2"),
         (f'<r>{BASELINE}<targets><Kernel value="{"a" * 1001}"/></targets></r>', "has 1001 characters"),
         (
             f'<!DOCTYPE r [<!ENTITY a "b">]><r>{BASELINE}{TARGETS}</r>',

@@ -33,7 +33,7 @@ def test_a_series_is_imported_piece_by_piece_like_all_at_once(tmp_path, monkeypa
 
     source = [SAMPLES / "lnt"]
     stages.import_tables("lnt", source, tmp_path / "whole")
-    monkeypatch.setattr(stages, "PIECE", 1)
+    monkeypatch.setattr(stages, "CHUNK_ROWS", 1)
     stages.import_tables("lnt", source, tmp_path / "pieces")
     whole, pieces = (ComparisonTables.read(tmp_path / name) for name in ("whole", "pieces"))
     assert pieces.results.equals(whole.results)

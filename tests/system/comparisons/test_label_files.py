@@ -122,7 +122,7 @@ def test_a_row_that_is_wrong_is_told_and_nothing_is_added(here, capsys):
     assert run(["labels", "import", "mine/labels.csv"]) == 2
     assert (
         capsys.readouterr().err
-        == 'perfjudge: mine/labels.csv:2: status="slow" is none of pass, fail, cannot_tell\n'
+        == 'perfjudge: mine/labels.csv:2: status="slow" is not one of pass, fail, cannot_tell\n'
     )
     assert not (here / "kept.db").exists()
     assert run(["labels", "export", "-o", "x", "--labels", "postgresql://me:geheim@127.0.0.1:1/x"]) == 2

@@ -5,20 +5,13 @@ from __future__ import annotations
 import re
 
 from data.comparisons.formats.tools import (
-    asv,
-    conbench,
+    benchmark_json,
     criterion,
-    google_benchmark,
-    hyperfine,
-    jmh,
-    lnt,
-    long_csv,
-    otava_csv,
-    perfherder,
+    csv_tables,
     phoronix,
     printed,
-    python_tools,
     run_json,
+    tracking_json,
 )
 from data.comparisons.formats.tools.recognition import Columns, Keys, ToolFormat
 
@@ -27,41 +20,49 @@ _ALL = (
     ToolFormat("run-json", run_json.read, Keys("results.configurations", "results.operation")),
     ToolFormat(
         "pytest-benchmark",
-        python_tools.read_pytest_benchmark,
+        benchmark_json.read_pytest_benchmark,
         Keys("machine_info", "benchmarks.stats", "benchmarks.fullname"),
     ),
     ToolFormat(
         "google-benchmark",
-        google_benchmark.read,
+        benchmark_json.read_google_benchmark,
         Keys("context", "benchmarks.real_time"),
         Keys("context.library_build_type", "benchmarks"),
     ),
-    ToolFormat("pyperf", python_tools.read_pyperf, Keys("benchmarks.runs", "version")),
+    ToolFormat("pyperf", benchmark_json.read_pyperf, Keys("benchmarks.runs", "version")),
     ToolFormat(
-        "asv", asv.read, Keys("commit_hash", "result_columns", "results"), folder="*/*-*.json", versions=True
+        "asv",
+        tracking_json.read_asv,
+        Keys("commit_hash", "result_columns", "results"),
+        folder="*/*-*.json",
+        versions=True,
     ),
     ToolFormat(
         "hyperfine",
-        hyperfine.read,
+        benchmark_json.read_hyperfine,
         Keys("results.command", "results.mean"),
         Keys("results.command", "results.times"),
         Keys("results.command", "results.measurements"),
     ),
-    ToolFormat("jmh", jmh.read, Keys("benchmark", "mode", "primaryMetric")),
+    ToolFormat("jmh", benchmark_json.read_jmh, Keys("benchmark", "mode", "primaryMetric")),
     ToolFormat(
         "phoronix",
-        phoronix.read,
+        phoronix.read_phoronix,
         Keys("results.*.results", "results.*.scale"),
         Keys("title", "systems", "results"),
         root=phoronix.ROOT,
         versions=True,
     ),
     ToolFormat(
-        "lnt", lnt.read, Keys("machine", "run", "tests"), Keys("Machine", "Run", "Tests"), versions=True
+        "lnt",
+        tracking_json.read_lnt,
+        Keys("machine", "run", "tests"),
+        Keys("Machine", "Run", "Tests"),
+        versions=True,
     ),
     ToolFormat(
         "conbench",
-        conbench.read,
+        tracking_json.read_conbench,
         Keys("tags", "stats.data"),
         Keys("data.tags", "data.stats.data"),
         Keys("tags", "run_id", "timestamp"),
@@ -69,7 +70,7 @@ _ALL = (
     ),
     ToolFormat(
         "perfherder",
-        perfherder.read,
+        tracking_json.read_perfherder,
         Keys("framework", "suites.name"),
         Keys("suite", "lower_is_better", "data.value"),
         re.compile("PERFHERDER_DATA:"),
@@ -77,7 +78,7 @@ _ALL = (
     ),
     ToolFormat(
         "criterion",
-        criterion.read,
+        criterion.read_criterion,
         Columns(("sample_measured_value",), ("iteration_count",)),
         Keys("reason", "id", "measured_values", lines=True),
         Keys("reason", "group_name", "benchmarks", lines=True),
@@ -86,7 +87,12 @@ _ALL = (
     ToolFormat("perf-stat", printed.read_perf_stat, Keys("counter-value", "event", lines=True), printed.LINE),
     ToolFormat("go-bench", printed.read_go_bench, printed.RESULT),
     ToolFormat("sysbench", printed.read_sysbench, printed.BEGIN),
-    ToolFormat("long-csv", long_csv.read, Columns((long_csv.VALUE,), (long_csv.OPERATION,)), versions=True),
-    ToolFormat("otava-csv", otava_csv.read, Columns(otava_csv.TIMES), versions=True),
+    ToolFormat(
+        "long-csv",
+        csv_tables.read_long_csv,
+        Columns((csv_tables.VALUE,), (csv_tables.OPERATION,)),
+        versions=True,
+    ),
+    ToolFormat("otava-csv", csv_tables.read_otava_csv, Columns(csv_tables.TIMES), versions=True),
 )
 TOOLS = {tool.name: tool for tool in _ALL}

@@ -11,11 +11,11 @@ import numpy as np
 from data.comparisons.formats.tools.measurement import (
     Measurement,
     SourceFiles,
-    bytes_of,
-    decoded,
-    json_of,
-    standard,
-    table_of,
+    decode,
+    read_content,
+    read_json,
+    read_table,
+    standard_json,
 )
 from data.errors import InputError
 from data.tables.cells import numbers
@@ -23,12 +23,9 @@ from data.tables.cells import numbers
 #: The newest run of every benchmark in the directory; the run before is in ``base``.
 NEW = "**/new/*"
 _KEY = ["group", "function", "value", "unit"]
-_COMPLETE = "benchmark-complete"
 
 
 class _CriterionMessage(msgspec.Struct):
-    """A message of cargo-criterion; only those with the reason `_COMPLETE` are used."""
-
     reason: str
     id: str = ""
     unit: str = ""
@@ -47,45 +44,39 @@ class _CriterionBenchmark(msgspec.Struct):
     full_id: str
 
 
-def read(source: SourceFiles) -> Iterator[Measurement]:
+def read_criterion(source: SourceFiles) -> Iterator[Measurement]:
     """Yield the samples of every benchmark: measured value divided by the number of iterations."""
     csv = {path.parent for path in source.files if path.suffix == ".csv"}
     for path in source.files:
         if path.suffix == ".csv":
-            yield from _raw_csv(path)
+            yield from _read_csv(path)
         elif not source.path.is_dir():
-            yield from _messages(path)
+            yield from _read_messages(path)
         elif path.name == "sample.json" and path.parent not in csv:
-            yield _sample(path)
+            sample = read_json(path, _CriterionSample)
+            name = read_json(path.with_name("benchmark.json"), _CriterionBenchmark).full_id
+            yield Measurement(name, _per_iteration(sample.times, sample.iters, path, name), "ns", "lower")
 
 
-def _raw_csv(path: Path) -> Iterator[Measurement]:
-    table = table_of(path, [*_KEY, "sample_measured_value", "iteration_count"])
-    measured, counts = (
-        numbers(table[name], path, "a number above 0", wrong=lambda found: ~(found > 0))
+def _read_csv(path: Path) -> Iterator[Measurement]:
+    table = read_table(path, [*_KEY, "sample_measured_value", "iteration_count"])
+    totals, counts = (
+        numbers(table[name], path, "a number above 0", wrong=lambda values: ~(values > 0))
         for name in ("sample_measured_value", "iteration_count")
     )
-    for (group, function, value, unit), one in (measured / counts).groupby(
-        [table[name] for name in _KEY], sort=False
-    ):
-        name = "/".join(part for part in (group, function, value) if part)
-        yield Measurement(name, one.tolist(), unit, "lower")
+    groups = (totals / counts).groupby([table[name] for name in _KEY], sort=False)
+    for (*names, unit), values in groups:
+        yield Measurement("/".join(filter(None, names)), values.tolist(), unit, "lower")
 
 
-def _messages(path: Path) -> Iterator[Measurement]:
-    for line, text in enumerate(standard(bytes_of(path)).splitlines(), 1):
+def _read_messages(path: Path) -> Iterator[Measurement]:
+    for number, text in enumerate(standard_json(read_content(path)).splitlines(), 1):
         if not text.strip().startswith(b"{"):
             continue  # other output of cargo
-        one = decoded(text, _CriterionMessage, path, f"line {line}")
-        if one.reason == _COMPLETE:
-            values = _per_iteration(one.measured_values, one.iteration_count, path, one.id)
-            yield Measurement(one.id, values, one.unit, "lower")
-
-
-def _sample(path: Path) -> Measurement:
-    sample = json_of(path, _CriterionSample)
-    name = json_of(path.with_name("benchmark.json"), _CriterionBenchmark).full_id
-    return Measurement(name, _per_iteration(sample.times, sample.iters, path, name), "ns", "lower")
+        message = decode(text, _CriterionMessage, path, f"line {number}")
+        if message.reason == "benchmark-complete":
+            values = _per_iteration(message.measured_values, message.iteration_count, path, message.id)
+            yield Measurement(message.id, values, message.unit, "lower")
 
 
 def _per_iteration(values: list[float], counts: list[float], path: Path, name: str) -> list[float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,11 +12,11 @@ import msgspec
 from data.comparisons.formats.tools.measurement import (
     Measurement,
     SourceFiles,
-    decoded,
-    lines_of,
-    named,
-    number,
-    of_unit,
+    better_of_unit,
+    decode,
+    name_with_parameters,
+    parse_number,
+    read_lines,
 )
 
 _COUNT = r"[\d.]+(?:[eE][-+]?\d+)?|<not (?:counted|supported)>"
@@ -28,37 +28,18 @@ LINE = re.compile(
     rf"(?:(?P<spread>[\d.]+)%(?P=x))?\d+(?P=x)"
 )
 _UNITS = {"msec": "ms", "": "count"}
-_NOT_COUNTED = "<"
 
 
-class _PerfLine(msgspec.Struct, rename={"count": "counter-value"}):
+class _PerfCount(msgspec.Struct, rename={"count": "counter-value", "spread": "variance"}):
+    """A count as perf writes it in JSON; `spread` in percent if the count is a mean of several runs."""
+
     count: str | float
     event: str
     unit: str = ""
-    variance: float | None = None
+    spread: float | None = None
     cpu: str | None = None
     core: str | None = None
     socket: str | None = None
-
-
-@dataclass(frozen=True)
-class _PerfCount:
-    """A count of either output format; `spread` in percent if the count is a mean of several runs."""
-
-    event: str
-    count: str
-    unit: str
-    spread: float | None
-    where: str | None
-
-    def measurement(self, path: Path, line: int, better: str) -> Measurement:
-        value = number(self.count, path, line, self.event)
-        name = f"{self.event} {self.where}" if self.where else self.event
-        unit = _UNITS.get(self.unit, self.unit)
-        if self.spread is None:
-            return Measurement(name, (value,), unit, better)
-        summary = {"mean": value, "stdev": value * self.spread / 100}
-        return Measurement(name, (), unit, better, summary=summary)
 
 
 def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
@@ -67,28 +48,27 @@ def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
     perf does not define which values are better; unless the user does, fewer events are better, as they are
     the cost of the same work.
     """
+    better = source.measure.better or "lower"
     for path in source.files:
-        for line, text in lines_of(path):
-            one = _json(path, line, text) if text.lstrip().startswith("{") else _separated(text)
-            if one is None or one.count.startswith(_NOT_COUNTED):
-                continue
-            if one.spread is not None:
-                source.summed_up()
-            yield one.measurement(path, line, source.measure.better or "lower")
-
-
-def _json(path: Path, line: int, text: str) -> _PerfCount:
-    one = decoded(text.strip().encode(), _PerfLine, path, f"line {line}")
-    return _PerfCount(one.event, str(one.count), one.unit, one.variance, one.cpu or one.core or one.socket)
-
-
-def _separated(text: str) -> _PerfCount | None:
-    """Return the count in a line; None for computed metrics and for output of the measured program."""
-    found = LINE.match(text)
-    if found is None:
-        return None
-    spread = float(found["spread"]) if found["spread"] else None
-    return _PerfCount(found["event"], found["count"], found["unit"], spread, found["where"])
+        for line, text in read_lines(path):
+            if text.lstrip().startswith("{"):
+                counter = decode(text.strip().encode(), _PerfCount, path, f"line {line}")
+            elif match := LINE.match(text):
+                spread = float(match["spread"]) if match["spread"] else None
+                counter = _PerfCount(match["count"], match["event"], match["unit"], spread, match["where"])
+            else:
+                continue  # a computed metric, or output of the measured program
+            if str(counter.count).startswith("<"):
+                continue  # not counted
+            value = parse_number(str(counter.count), path, line, counter.event)
+            where = counter.cpu or counter.core or counter.socket
+            name = f"{counter.event} {where}" if where else counter.event
+            values: Sequence[float] = (value,)
+            summary = None
+            if counter.spread is not None:
+                source.note_summaries()
+                values, summary = (), {"mean": value, "stdev": value * counter.spread / 100}
+            yield Measurement(name, values, _UNITS.get(counter.unit, counter.unit), better, summary=summary)
 
 
 BEGIN = re.compile(r"^sysbench \d+\.\d+")
@@ -96,7 +76,7 @@ _THREADS = re.compile(r"^Number of threads:\s*(\d+)")
 #: Parameters of a test.
 _PARAMETERS = re.compile(r"^\s*(Prime numbers limit|block size|operation|scope|Block size):\s*(\S+)")
 _N = r"([\d.]+)"
-#: Totals of a run: pattern, operation, unit, and which values are better.
+#: Totals of a run: pattern, operation, unit and better values.
 _TOTALS = (
     (re.compile(rf"^\s*events per second:\s*{_N}"), "events", "events/s", "higher"),
     (re.compile(rf"^\s*events/s \(eps\):\s*{_N}"), "events", "events/s", "higher"),
@@ -129,11 +109,10 @@ class _SysbenchRun:
     intervals: dict[str, list[float]] = field(default_factory=dict)
 
     def measurements(self) -> Iterator[Measurement]:
-        """Yield a measurement per operation: one value per interval, else one for the run."""
         for name, (unit, better) in _KINDS.items():
             values = self.intervals.get(name) or ([self.totals[name]] if name in self.totals else [])
             if values:
-                operation = named(name, self.parameters)
+                operation = name_with_parameters(name, self.parameters)
                 yield Measurement(operation, values, unit, better, threads=max(self.threads, 1))
 
 
@@ -141,64 +120,52 @@ def read_sysbench(source: SourceFiles) -> Iterator[Measurement]:
     """Yield the rates and the mean latency of every run; several runs in a file are repetitions."""
     for path in source.files:
         run = _SysbenchRun()
-        for line, text in lines_of(path):
+        for line, text in read_lines(path):
             if BEGIN.match(text):
                 yield from run.measurements()
                 run = _SysbenchRun()
-            _look(run, text, path, line)
+            _add_line(run, text, path, line)
         yield from run.measurements()
 
 
-def _look(run: _SysbenchRun, text: str, path: Path, line: int) -> None:
-    if found := _THREADS.match(text):
-        run.threads = int(found[1])
-    elif found := _PARAMETERS.match(text):
-        run.parameters[found[1].lower().replace(" ", "_")] = found[2]
+def _add_line(run: _SysbenchRun, text: str, path: Path, line: int) -> None:
+    if match := _THREADS.match(text):
+        run.threads = int(match[1])
+    elif match := _PARAMETERS.match(text):
+        run.parameters[match[1].lower().replace(" ", "_")] = match[2]
     elif text.startswith("["):
         for pattern, name in _INTERVALS:
-            if found := pattern.search(text):
-                run.intervals.setdefault(name, []).append(number(found[1], path, line, name))
+            if match := pattern.search(text):
+                run.intervals.setdefault(name, []).append(parse_number(match[1], path, line, name))
     else:
         for pattern, name, _, _ in _TOTALS:
-            if found := pattern.search(text):
-                run.totals.setdefault(name, number(found[1], path, line, name))
+            if match := pattern.search(text):
+                run.totals.setdefault(name, parse_number(match[1], path, line, name))
 
 
 RESULT = re.compile(r"^(Benchmark\S*)\s+(\d+)\s+(\S+ \S+.*)$")
 _PROCESSORS = re.compile(r"-(\d+)$")
 #: A line such as ``Unit ns/op better=lower``, which packages may print.
 _DIRECTION = re.compile(r"^Unit (\S+) .*\bbetter=(lower|higher)")
-_TIME = "ns/op"
 
 
 def read_go_bench(source: SourceFiles) -> Iterator[Measurement]:
     """Yield one value per line and unit; the number after the last ``-`` of a name is GOMAXPROCS."""
     for path in source.files:
         package, directions = "", dict[str, str]()
-        for line, text in lines_of(path):
+        for line, text in read_lines(path):
             if text.startswith("pkg:"):
                 package = text.removeprefix("pkg:").strip()
-            elif told := _DIRECTION.match(text):
-                directions[told[1]] = told[2]
-            elif found := RESULT.match(text):
-                name, threads = _named(found[1])
-                for value, unit in _values(found[3], path, line):
-                    better = source.better(directions.get(unit) or _usual(unit))
-                    operation = name if unit == _TIME else f"{name} {unit}"
+            elif match := _DIRECTION.match(text):
+                directions[match[1]] = match[2]
+            elif match := RESULT.match(text):
+                full_name, fields = match[1].removeprefix("Benchmark"), match[3].split()
+                processors = _PROCESSORS.search(full_name)
+                name = _PROCESSORS.sub("", full_name) or match[1]
+                threads = int(processors[1]) if processors else 1
+                for number, unit in zip(fields[::2], fields[1::2], strict=False):
+                    value = parse_number(number, path, line, unit)
+                    usual = better_of_unit(unit) if unit.endswith(("/op", "/s")) else None
+                    better = source.better(directions.get(unit) or usual)
+                    operation = name if unit == "ns/op" else f"{name} {unit}"
                     yield Measurement(operation, (value,), unit, better, package, threads=threads)
-
-
-def _named(text: str) -> tuple[str, int]:
-    name = text.removeprefix("Benchmark")
-    processors = _PROCESSORS.search(name)
-    return _PROCESSORS.sub("", name) or text, int(processors[1]) if processors else 1
-
-
-def _values(text: str, path: Path, line: int) -> list[tuple[float, str]]:
-    fields = text.split()
-    each = zip(fields[::2], fields[1::2], strict=False)
-    return [(number(value, path, line, unit), unit) for value, unit in each]
-
-
-def _usual(unit: str) -> str | None:
-    return of_unit(unit) if unit.endswith(("/op", "/s")) else None

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
+from io import BytesIO
 from itertools import islice
 from pathlib import Path
 
 import msgspec
 
-from data.comparisons.formats.tools.measurement import Read, bytes_of, standard
+from data.comparisons.formats.tools.measurement import Read, read_content, standard_json
 from data.errors import InputError
 
 
@@ -67,25 +68,25 @@ class _JsonOutline:
     def members(self) -> dict[str, _JsonOutline]:
         """The members of an object, or of a list's first element; empty for other or invalid JSON."""
         try:
-            found = msgspec.json.decode(self._raw, type=dict[str, msgspec.Raw] | list[msgspec.Raw])
+            parts = msgspec.json.decode(self._raw, type=dict[str, msgspec.Raw] | list[msgspec.Raw])
         except (ValueError, RecursionError):
             return {}
-        if isinstance(found, dict):
-            return {key: _JsonOutline(one) for key, one in found.items()}
-        return _JsonOutline(found[0]).members if found else {}
+        if isinstance(parts, dict):
+            return {key: _JsonOutline(part) for key, part in parts.items()}
+        return _JsonOutline(parts[0]).members if parts else {}
 
     def has(self, path: str) -> bool:
         """Return whether a path such as ``benchmarks.stats`` exists; ``*`` is the first member."""
         key, _, rest = path.partition(".")
-        one = next(iter(self.members.values()), None) if key == "*" else self.members.get(key)
-        return one is not None and (not rest or one.has(rest))
+        member = next(iter(self.members.values()), None) if key == "*" else self.members.get(key)
+        return member is not None and (not rest or member.has(rest))
 
 
 class UnreadFile:
     """A file whose format is to be recognised."""
 
     def __init__(self, path: Path, content: bytes | None = None) -> None:
-        self.path, self.content = path, standard(bytes_of(path) if content is None else content)
+        self.path, self.content = path, standard_json(read_content(path) if content is None else content)
 
     @cached_property
     def is_json(self) -> bool:
@@ -102,27 +103,19 @@ class UnreadFile:
         return _JsonOutline(self.content)
 
     @cached_property
+    def _raw_lines(self) -> list[bytes]:
+        return [*islice(BytesIO(self.content), _LINES)]
+
+    @cached_property
     def lines(self) -> list[str]:
         """The first lines that are not blank, stripped and shortened."""
-        ends = islice(self._ends(), _LINES)
-        told = (self.content[start : min(end, start + _LETTERS)] for start, end in ends)
-        return [line for line in (one.decode(errors="replace").strip() for one in told) if line]
-
-    def _ends(self) -> Iterator[tuple[int, int]]:
-        start = 0
-        while start < len(self.content):
-            end = self.content.find(b"\n", start)
-            end = len(self.content) if end < 0 else end
-            yield start, end
-            start = end + 1
+        shortened = (line[:_LETTERS].decode(errors="replace").strip() for line in self._raw_lines)
+        return [line for line in shortened if line]
 
     @cached_property
     def first_document(self) -> _JsonOutline:
         """The first line that begins a JSON object; an empty object without one."""
-        first = next((line for line in self.lines if line.startswith("{")), "{}")
-        start = self.content.find(first[:_LETTERS].encode())
-        end = self.content.find(b"\n", max(start, 0))
-        return _JsonOutline(self.content[start : end if end >= 0 else None] if start >= 0 else b"{}")
+        return _JsonOutline(next((line for line in self._raw_lines if line.lstrip()[:1] == b"{"), b"{}"))
 
     @cached_property
     def header(self) -> set[str]:
@@ -131,37 +124,36 @@ class UnreadFile:
         delimiter = max(_DELIMITERS, key=first.count)
         return {cell.strip().strip("'\"") for cell in first.split(delimiter)}
 
-    def lacks(self, sign: Sign) -> tuple[list[str], int]:
+    def missing_parts(self, sign: Sign) -> tuple[list[str], int]:
         """Return the parts of a sign that are missing from the file, and the number of parts of the sign."""
         if isinstance(sign, Keys):
             outline = self.first_document if sign.lines else self.outline
             return [path for path in sign.paths if not outline.has(path)], len(sign.paths)
         if isinstance(sign, Columns):
-            lacking = [names for names in sign.groups if self.header.isdisjoint(names)]
-            return [" or ".join(names) for names in lacking], len(sign.groups)
-        found = any(sign.search(line) for line in self.lines)
-        return ([] if found else [sign.pattern]), 1
+            missing = [names for names in sign.groups if self.header.isdisjoint(names)]
+            return [" or ".join(names) for names in missing], len(sign.groups)
+        return ([] if any(map(sign.search, self.lines)) else [sign.pattern]), 1
 
 
-def recognised(file: UnreadFile, tools: Iterable[ToolFormat]) -> str | None:
+def recognise_tool(file: UnreadFile, tools: Iterable[ToolFormat]) -> str | None:
     """Return the name of the first tool with a sign that the file has completely, else None."""
     for tool in tools:
-        if any(not file.lacks(sign)[0] for sign in tool.signs):
+        if any(not file.missing_parts(sign)[0] for sign in tool.signs):
             return tool.name
     return None
 
 
-def unknown_content(file: UnreadFile, tools: Iterable[ToolFormat], what: str) -> InputError:
+def unknown_content(file: UnreadFile, tools: Iterable[ToolFormat], kind: str) -> InputError:
     """Return an error that names the formats nearest to the file, and the parts of each that are missing."""
     is_table = len(file.header) > 1
     shares: list[tuple[float, str]] = []
     for tool in tools:
-        for sign in (one for one in tool.signs if isinstance(one, Keys | Columns)):
-            lacking, wanted = file.lacks(sign)
-            share = 1 - len(lacking) / wanted
+        for sign in tool.signs:
+            missing, n_parts = file.missing_parts(sign)
+            share = 1 - len(missing) / n_parts
             # every table is close to formats that are tables
             if share > 0 or (is_table and isinstance(sign, Columns)):
-                shares.append((share, f"{tool.name} (lacks {', '.join(lacking)})"))
-    near = [told for _, told in sorted(shares, key=lambda one: -one[0])][:_NEAREST]
+                shares.append((share, f"{tool.name} (lacks {', '.join(missing)})"))
+    near = [text for _, text in sorted(shares, key=lambda share: -share[0])][:_NEAREST]
     nearest = f"; nearest: {'; '.join(near)}" if near else ""
-    return InputError(f"is {what} in no known format{nearest}; --from FORMAT names one", file=file.path)
+    return InputError(f"is {kind} in no known format{nearest}; --from FORMAT names one", file=file.path)

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, FiniteFloat, ValidationError
 
-from data.comparisons.formats.tools.measurement import Measurement, SourceFiles, bytes_of
+from data.comparisons.formats.tools.measurement import Measurement, SourceFiles, read_content
 from data.comparisons.request import quick_reader
 from data.comparisons.units import MAX_THREADS
 from data.errors import InputError
@@ -45,20 +45,21 @@ class _RunDocument(Given):
     results: Annotated[list[_Result], Field(min_length=1)]
 
 
-_quickly = quick_reader(_RunDocument)
+_decode_fast = quick_reader(_RunDocument)
 
 
 def read(source: SourceFiles) -> Iterator[Measurement]:
     """Yield the samples of every configuration."""
     for path in source.files:
-        content = bytes_of(path)
-        for result in (_quickly(content) or _carefully(path, content)).results:
+        content = read_content(path)
+        for result in (_decode_fast(content) or _validated(path, content)).results:
             names = (result.unit, result.better, result.benchmark, result.machine)
-            for one in result.configurations:
-                yield Measurement(result.operation, one.samples, *names, one.threads)
+            for configuration in result.configurations:
+                threads = configuration.threads
+                yield Measurement(result.operation, configuration.samples, *names, threads)
 
 
-def _carefully(path: Path, content: bytes) -> _RunDocument:
+def _validated(path: Path, content: bytes) -> _RunDocument:
     try:
         return _RunDocument.model_validate(json_content(content.decode()))
     except ValidationError as exc:

@@ -44,7 +44,7 @@ def test_several_branches_are_refused(tmp_path):
         ("tests: [", "otava.yaml: is not YAML ("),
         (
             "tests: {w: {file: words.csv, metrics: [gone]}}",
-            'words.csv:1: lacks the column "gone" of its metric',
+            'words.csv:1: has no column "gone" of its metric',
         ),
     ],
 )

@@ -28,4 +28,4 @@ def test_raw_runs_and_the_proportion_are_taken_from_xml(tmp_path):
 
 def test_a_wrong_number_is_named(tmp_path):
     path = written(tmp_path / "composite.xml", XML.format("1.5:x"))
-    assert refusal(path) == 'composite.xml result "A[n: 8]": RawString "1.5:x" is no list of numbers'
+    assert refusal(path) == 'composite.xml result "A[n: 8]": RawString "1.5:x" is not a list of numbers'

@@ -1,0 +1,161 @@
+"""Read CSV with one value per row, for data of any other tool, and CSV for Apache Otava."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from data.comparisons.formats.tools.measurement import (
+    Measurement,
+    SourceFiles,
+    delimiter_of,
+    parse_time,
+    read_table,
+)
+from data.comparisons.units import MAX_THREADS, UNKNOWN
+from data.errors import InputError
+from data.tables.cells import numbers, refuse
+from data.tables.files import yaml_content
+from data.tables.problems import nearest
+
+#: Columns of the long format other than the value, with their defaults; only the operation is required.
+COLUMNS = {
+    "benchmark": "",
+    "operation": "",
+    "machine": UNKNOWN,
+    "unit": UNKNOWN,
+    "better": "",
+    "threads": "1",
+    "version": "",
+    "measured_at": "",
+}
+VALUE, OPERATION = "value", "operation"
+
+
+def read_long_csv(source: SourceFiles) -> Iterator[Measurement]:
+    """Yield the values of every series; versions are ordered by time, or by their first rows."""
+    for path in source.files:
+        table = read_table(path, [OPERATION, VALUE], sep=delimiter_of(path))
+        for name in table:
+            meant = nearest(str(name), [*COLUMNS, VALUE], 0.75)
+            if meant is not None and meant not in table:
+                raise InputError(f'column "{name}" is unknown; did you mean "{meant}"?', file=path, line=1)
+        values = numbers(table[VALUE], path, "a finite number")
+        table = pd.DataFrame({name: _filled_column(table, name) for name in COLUMNS}, table.index)
+        _refuse_wrong(table, path)
+        for key, samples in values.groupby([table[name] for name in COLUMNS], sort=False):
+            benchmark, operation, machine, unit, better, threads, version, measured_at = key
+            yield Measurement(
+                operation,
+                samples.tolist(),
+                unit,
+                source.better(better),
+                benchmark,
+                machine,
+                int(threads),
+                version,
+                parse_time(measured_at),
+            )
+
+
+def _filled_column(table: pd.DataFrame, name: str) -> pd.Series:
+    if name not in table:
+        return pd.Series(COLUMNS[name], table.index, dtype="str")
+    column = table[name].str.strip()
+    return column.where(column != "", COLUMNS[name])
+
+
+def _refuse_wrong(table: pd.DataFrame, path: Path) -> None:
+    threads = pd.to_numeric(table["threads"], errors="coerce")
+    whole = threads.between(1, MAX_THREADS) & (threads % 1 == 0) & table["threads"].str.isdigit()
+    refuse(~whole, lambda row: f'threads="{table["threads"].iloc[row]}" is not a whole number from 1', path)
+    allowed = table["better"].isin(["lower", "higher", ""])
+    refuse(~allowed, lambda row: f'better="{table["better"].iloc[row]}" is not lower or higher', path)
+    refuse(table[OPERATION] == "", lambda _: "names no operation", path)
+
+
+TIMES = ("time", "timestamp", "date")
+_VERSIONS = ("commit", "version", "revision", "sha")
+_CONFIGS = ("otava.yaml", "hunter.yaml", "../otava.yaml", "../hunter.yaml")
+#: Which values are better, by Otava's ``direction`` (default: 1).
+_BETTER = {1: "higher", -1: "lower"}
+
+
+@dataclass(frozen=True)
+class _OtavaTest:
+    """The configuration of a CSV file; metrics have a ``column`` and a ``direction`` (see `_BETTER`)."""
+
+    name: str = ""
+    time: str = ""
+    attributes: tuple[str, ...] = ()
+    metrics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_otava_csv(source: SourceFiles) -> Iterator[Measurement]:
+    """Yield one value per row and metric; rows of the same commit are repetitions.
+
+    A file has a column of times, a column per metric, and optionally a test in ``otava.yaml``.
+    """
+    for path in source.files:
+        test = _otava_test(path)
+        options = {"sep": str(test.options.get("delimiter") or delimiter_of(path))}
+        if test.options.get("quote_char"):
+            options["quotechar"] = str(test.options["quote_char"])
+        table = read_table(path, [test.time] if test.time else [], **options)
+        time = test.time or next((name for name in table if name in TIMES), "")
+        if not time:
+            raise InputError(f"has no column of times ({', '.join(TIMES)})", file=path, line=1)
+        branches = sorted(set(table["branch"])) if "branch" in table else []
+        if len(branches) > 1:
+            raise InputError(f"holds several branches ({', '.join(branches[:5])}); expected one", file=path)
+        versions = next(
+            (table[name] for name in (*test.attributes, *_VERSIONS) if name in table), table[time]
+        )
+        times = [parse_time(text) for text in table[time]]
+        metrics = test.metrics or {
+            str(name): {}
+            for name in table
+            if name not in {time, versions.name, *test.attributes, "branch"} and _is_numeric(table[name])
+        }
+        for name, metric in metrics.items():
+            better = source.better(_BETTER.get(metric.get("direction", 1)) if test.metrics else None)
+            column = str(metric.get("column", name))
+            if column not in table:
+                raise InputError(f'has no column "{column}" of its metric', file=path, line=1)
+            values = numbers(table[column], path, gaps=True).to_numpy()
+            for row in np.flatnonzero(~np.isnan(values)):
+                names = (test.name, UNKNOWN, 1, versions.iloc[row], times[row])
+                yield Measurement(str(name), (values[row],), UNKNOWN, better, *names)
+
+
+def _is_numeric(column: pd.Series) -> bool:
+    filled = column[column != ""]
+    return bool(pd.to_numeric(filled, errors="coerce").notna().all())
+
+
+def _otava_test(path: Path) -> _OtavaTest:
+    """Return the test of a CSV file in Otava's configuration; empty without a configuration or test."""
+    config = next((path.parent / name for name in _CONFIGS if (path.parent / name).is_file()), None)
+    content = {} if config is None else yaml_content(config)
+    content = content if isinstance(content, dict) else {}
+    tests = content.get("tests")
+    for name, test in tests.items() if isinstance(tests, dict) else ():
+        if isinstance(test, dict) and Path(str(test.get("file", ""))).name == path.name:
+            metrics, attributes = test.get("metrics") or {}, test.get("attributes")
+            if isinstance(metrics, list):
+                metrics = {key: {} for key in map(str, metrics)}
+            options: list[Any] = [test.get("csv_options"), content.get("csv"), {}]
+            return _OtavaTest(
+                str(name),
+                str(test.get("time_column", "")),
+                tuple(map(str, attributes)) if isinstance(attributes, list) else (),
+                {str(key): value if isinstance(value, dict) else {} for key, value in dict(metrics).items()},
+                next(option for option in options if isinstance(option, dict)),
+            )
+    return _OtavaTest()

@@ -1,0 +1,339 @@
+"""Read the JSON of asv, Conbench, LNT and Perfherder, which track many versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from itertools import chain, count, product
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from data.comparisons.formats.tools.measurement import (
+    Measurement,
+    SourceFiles,
+    better_of_unit,
+    decode,
+    decode_each,
+    name_with_parameters,
+    parse_time,
+    read_content,
+    read_json,
+    standard_json,
+    without_gaps,
+)
+from data.comparisons.units import UNKNOWN
+from data.errors import InputError
+
+#: File in the directory of results with units and names of parameters.
+BENCHMARKS = "benchmarks.json"
+_ASV_UNITS = {"seconds": "s", "bytes": "B"}
+#: Units by the first word of a benchmark's name, which asv's naming convention implies.
+_ASV_UNITS_OF_NAMES = {"time": "s", "timeraw": "s", "mem": "B", "peakmem": "B"}
+_Numbers = list[float | None] | None
+#: Types of the columns of a benchmark that are used; the last two are quartiles.
+_ASV_COLUMNS: dict[str, Any] = {
+    "params": list[list[str]],
+    "samples": list[list[float] | None] | None,
+    "result": _Numbers,
+    "stats_q_25": _Numbers,
+    "stats_q_75": _Numbers,
+}
+
+
+class _AsvMachine(msgspec.Struct, frozen=True):
+    machine: str = UNKNOWN
+
+
+class _AsvFile(msgspec.Struct):
+    """The results of one commit in one environment: a list of columns for every benchmark."""
+
+    commit_hash: str
+    result_columns: list[str]
+    results: dict[str, msgspec.Raw]
+    env_name: str = ""
+    date: float | None = None
+    params: _AsvMachine = _AsvMachine()
+
+
+class _AsvBenchmark(msgspec.Struct):
+    param_names: list[str] = []
+    unit: str = "seconds"
+
+
+def read_asv(source: SourceFiles) -> Iterator[Measurement]:
+    """Yield the samples of every combination of parameters, by commit.
+
+    Results that were recorded without ``--record-samples`` are summaries: a median and two quartiles.
+    """
+    results = [path for path in source.files if path.name not in {BENCHMARKS, "machine.json"}]
+    if not results:
+        raise InputError("holds no results of a commit", file=source.path)
+    benchmarks_in = cache(_read_asv_benchmarks)
+    for path in results:
+        content = read_json(path, _AsvFile)
+        benchmarks = benchmarks_in(path.parent.parent / BENCHMARKS)
+        for name, raw in content.results.items():
+            row = decode(raw, list[msgspec.Raw], path, f"results.{name}")
+            columns = {
+                key: decode(column, _ASV_COLUMNS[key], path, f"results.{name}.{key}") or []
+                for key, column in zip(content.result_columns, row, strict=False)
+                if key in _ASV_COLUMNS
+            }
+            for measurement in _asv_measurements(columns, benchmarks.get(name), name):
+                if measurement.summary:
+                    source.note_summaries()
+                yield measurement._replace(
+                    benchmark=content.env_name,
+                    machine=content.params.machine,
+                    version=content.commit_hash[:10],
+                    when=parse_time(content.date),
+                )
+
+
+def _read_asv_benchmarks(path: Path) -> dict[str, _AsvBenchmark]:
+    if not path.is_file():
+        return {}
+    entries = read_json(path, dict[str, msgspec.Raw])
+    return {
+        name: decode(raw, _AsvBenchmark, path, name) for name, raw in entries.items() if name != "version"
+    }
+
+
+def _asv_measurements(
+    columns: dict[str, list[Any]], benchmark: _AsvBenchmark | None, name: str
+) -> Iterator[Measurement]:
+    """Yield a measurement per combination of parameters; columns have one value for each combination."""
+    if benchmark is None:
+        names, unit = [], _ASV_UNITS_OF_NAMES.get(name.rpartition(".")[2].partition("_")[0], UNKNOWN)
+    else:
+        names, unit = benchmark.param_names, _ASV_UNITS.get(benchmark.unit, benchmark.unit)
+    for index, combination in enumerate(product(*columns.get("params", []))):
+        row = {key: column[index] for key, column in columns.items() if index < len(column)}
+        median, values = row.get("result"), row.get("samples")
+        if median is None and not values:
+            continue  # failed, or skipped
+        quartiles = {"q1": row.get("stats_q_25"), "q3": row.get("stats_q_75")}
+        summary = (
+            None if values or None in quartiles.values() else without_gaps({"median": median} | quartiles)
+        )
+        single = () if summary or median is None else (median,)
+        # parameters without a name are named by their position, from 1 on
+        parameters = zip(chain(names, map(str, count(len(names) + 1))), combination, strict=False)
+        operation = name_with_parameters(name, dict(parameters))
+        yield Measurement(operation, values or single, unit, "lower", summary=summary)
+
+
+_CONBENCH_UNITS = {"b/s": "bit/s", "i/s": "items/s", "b": "bit"}
+#: Tags that are not parameters of a benchmark.
+_NO_PARAMETER = frozenset(("name", "suite", "source"))
+
+
+class _ConbenchStats(msgspec.Struct):
+    data: list[float | str | None]
+    unit: str
+
+
+class _ConbenchMachine(msgspec.Struct):
+    name: str = UNKNOWN
+
+
+class _ConbenchCommit(msgspec.Struct):
+    """The measured commit: ``commit`` in posted results, ``sha`` in those of the API."""
+
+    commit: str | None = None
+    sha: str | None = None
+    timestamp: str | None = None
+
+
+class _ConbenchResult(msgspec.Struct):
+    tags: dict[str, str | int | float | bool | list[str] | None]
+    stats: _ConbenchStats | None = None
+    timestamp: str = ""
+    machine_info: _ConbenchMachine | None = None
+    github: _ConbenchCommit | None = None
+    commit: _ConbenchCommit | None = None
+
+
+class _ConbenchPage(msgspec.Struct):
+    data: list[msgspec.Raw] | None = None
+
+
+def read_conbench(source: SourceFiles) -> Iterator[Measurement]:
+    """Yield the repetitions of every result, by commit; tags other than the name are parameters."""
+    for path in source.files:
+        for place, result in decode_each(_conbench_results(path), _ConbenchResult, path, "results"):
+            tags, stats = result.tags, result.stats
+            name = str(tags.get("name") or "")
+            try:
+                values = [float(value) for value in stats.data if value is not None] if stats else []
+            except ValueError as exc:
+                raise InputError(f"stats.data holds {str(exc)[-60:]}", file=path, place=place) from exc
+            if stats is None or not values:
+                source.note_omission(f"{place} ({name})", "it has no values")
+                continue
+            parameters = {key: tags[key] for key in sorted(tags) if key not in _NO_PARAMETER and tags[key]}
+            commit = result.commit or result.github or _ConbenchCommit()
+            yield Measurement(
+                name_with_parameters(name, parameters),
+                values,
+                _CONBENCH_UNITS.get(stats.unit, stats.unit),
+                better_of_unit(stats.unit),
+                str(tags.get("suite") or ""),
+                result.machine_info.name if result.machine_info else UNKNOWN,
+                version=(commit.sha or commit.commit or "")[:10],
+                when=parse_time(commit.timestamp or result.timestamp),
+            )
+
+
+def _conbench_results(path: Path) -> list[msgspec.Raw]:
+    content = standard_json(read_content(path))
+    if content.lstrip()[:1] == b"[":
+        return decode(content, list[msgspec.Raw], path)
+    page = decode(content, _ConbenchPage, path)
+    return [msgspec.Raw(content)] if page.data is None else page.data
+
+
+#: The metrics of the test suite nts, in both formats: unit and better values.
+_LNT_METRICS = {
+    **dict.fromkeys(("execution_time", "exec"), ("s", "lower")),
+    **dict.fromkeys(("compile_time", "compile"), ("s", "lower")),
+    **dict.fromkeys(("mem_bytes", "mem"), ("B", "lower")),
+    "code_size": ("B", "lower"),
+    "score": (UNKNOWN, "higher"),
+}
+#: Keys of a test that are not metrics.
+_NO_LNT_METRICS = frozenset(("name", "hash", "profile", "status", "info"))
+#: Keys that may name the version; the first one present is used.
+_LNT_VERSIONS = ("llvm_project_revision", "run_order", "revision", "git_sha", "commit", "tag")
+_LntValue = float | list[float] | str | None
+
+
+class _LntMachine(msgspec.Struct, rename="pascal"):
+    name: str = UNKNOWN
+
+
+class _LntRun(msgspec.Struct):
+    end_time: str = msgspec.field(name="End Time", default="")
+    info: dict[str, str] = msgspec.field(name="Info", default_factory=dict)
+
+
+class _LntTest(msgspec.Struct, rename="pascal"):
+    name: str
+    data: list[float]
+
+
+class _LntFile(msgspec.Struct):
+    """A report: the first three fields belong to format 1, the others to format 2."""
+
+    machine_1: _LntMachine | None = msgspec.field(name="Machine", default=None)
+    run_1: _LntRun | None = msgspec.field(name="Run", default=None)
+    tests_1: list[msgspec.Raw] = msgspec.field(name="Tests", default_factory=list)
+    machine: dict[str, _LntValue] = {}
+    run: dict[str, _LntValue] = {}
+    tests: list[msgspec.Raw] = []
+
+
+def read_lnt(source: SourceFiles) -> Iterator[Measurement]:
+    """Yield the samples of every metric of every test, by revision."""
+    for path in source.files:
+        content = read_json(path, _LntFile)
+        run = content.run
+        if not run and content.run_1:
+            run = {**content.run_1.info, "end_time": content.run_1.end_time}
+        machine = content.machine_1.name if content.machine_1 else str(content.machine.get("name", UNKNOWN))
+        version = next((str(run[key]) for key in _LNT_VERSIONS if run.get(key)), path.stem)
+        when = parse_time(str(run.get("end_time") or run.get("start_time") or ""))
+        names = ("", machine, 1, version, when)
+        for test, metric, values in _lnt_values(content, path):
+            if values and metric not in _NO_LNT_METRICS and not metric.endswith("status"):
+                unit, better = _LNT_METRICS.get(metric, (UNKNOWN, None))
+                yield Measurement(f"{test} {metric}", values, unit, source.better(better), *names)
+
+
+def _lnt_values(content: _LntFile, path: Path) -> Iterator[tuple[str, str, list[float]]]:
+    for _, entry in decode_each(content.tests_1, _LntTest, path, "Tests"):
+        name, _, metric = entry.name.rpartition(".")
+        yield name, metric, entry.data
+    for _, test in decode_each(content.tests, dict[str, _LntValue], path, "tests"):
+        for metric, value in test.items():
+            if isinstance(value, float | int | list):
+                yield str(test.get("name", "")), metric, value if isinstance(value, list) else [value]
+
+
+MARK = b"PERFHERDER_DATA:"
+_LOWER = {True: "lower", False: "higher"}
+
+
+class _HerderSubtest(msgspec.Struct):
+    name: str
+    value: float | None = None
+    replicates: list[float] = []
+    unit: str = ""
+    lowerIsBetter: bool | None = None  # noqa: N815 - as Perfherder writes it
+
+
+class _HerderSuite(_HerderSubtest):
+    subtests: list[_HerderSubtest] = []
+    extraOptions: list[str] = []  # noqa: N815
+
+
+class _HerderData(msgspec.Struct):
+    suites: list[msgspec.Raw]
+
+
+class _HerderPoint(msgspec.Struct):
+    value: float
+    push_timestamp: str | float | None = None
+    push_id: int | None = None
+    revision: str | None = None
+
+
+class _HerderSeries(msgspec.Struct):
+    suite: str
+    data: list[_HerderPoint]
+    test: str = ""
+    lower_is_better: bool = True
+    measurement_unit: str | None = None
+
+
+def read_perfherder(source: SourceFiles) -> Iterator[Measurement]:
+    """Yield the replicates of every subtest, and the values of suites without subtests."""
+    for path in source.files:
+        content = standard_json(read_content(path))
+        # in a log, JSON follows a mark
+        lines = [line.partition(MARK)[2] for line in content.splitlines() if MARK in line]
+        for document in lines or [content]:
+            if document.lstrip()[:1] == b"[":
+                parts = decode(document, list[msgspec.Raw], path)
+                for _, series in decode_each(parts, _HerderSeries, path, ""):
+                    yield from _series_measurements(series)
+            else:
+                suites = decode(document, _HerderData, path).suites
+                for _, suite in decode_each(suites, _HerderSuite, path, "suites"):
+                    yield from _suite_measurements(suite)
+
+
+def _suite_measurements(suite: _HerderSuite) -> Iterator[Measurement]:
+    benchmark = " ".join([suite.name, *suite.extraOptions])
+    for test in suite.subtests or [suite]:
+        values = test.replicates or ([] if test.value is None else [test.value])
+        if values or suite.subtests:
+            lower = suite.lowerIsBetter if test.lowerIsBetter is None else test.lowerIsBetter
+            unit = test.unit or suite.unit or UNKNOWN
+            yield Measurement(test.name, values, unit, _LOWER[lower is not False], benchmark)
+
+
+def _series_measurements(series: _HerderSeries) -> Iterator[Measurement]:
+    name, better = series.test or series.suite, _LOWER[series.lower_is_better]
+    for point in series.data:
+        yield Measurement(
+            name,
+            (point.value,),
+            series.measurement_unit or UNKNOWN,
+            better,
+            series.suite,
+            version=(point.revision or "")[:12] or str(point.push_id or point.push_timestamp or ""),
+            when=parse_time(point.push_timestamp),
+        )
