@@ -16,25 +16,25 @@ from data.stage import guard
 from data.tables.files import yaml_content
 
 
-def collect(path: Path, directory: Path) -> bool:
-    """Measure a suite of any kind into `directory`, resuming the measurement there, and write its tables."""
-    measure = collector(path)
-    with Screen() as screen:
-        return measure(path, directory, screen)
-
-
 def collector(path: Path) -> Callable[[Path, Path, Screen], bool]:
     """Return the function that collects suites of this ``kind``; InputError if the kind is unknown."""
     suite = yaml_content(path)
     kind = suite.get("kind") if isinstance(suite, dict) else None
-    collectors = {part.suite: part.collect for part in map(supply, FAMILIES) if part.collect}
+    collectors = {family.suite: family.collect for family in map(supply, FAMILIES) if family.collect}
     if not isinstance(kind, str) or kind not in collectors:
         raise InputError(f"kind={kind!r}: expected {' or '.join(collectors)}", file=path)
     return resolve_name(collectors[kind])
 
 
+def collect(path: Path, directory: Path) -> bool:
+    """Measure or resume a suite in `directory`; return whether the measurement is complete."""
+    measure = collector(path)
+    with Screen() as screen:
+        return measure(path, directory, screen)
+
+
 def main(suite: Path, directory: Path) -> int:
-    """Collect and return the exit code: 0 when complete, 130 after Ctrl-C or a request to end."""
+    """Collect and return the exit code: 0 when complete, 130 after Ctrl-C, SIGTERM or SIGHUP."""
     end_in_good_order()
     return 0 if collect(suite, directory) else 130
 

@@ -1,6 +1,6 @@
-"""The list of families, and what each supplies to this layer.
+"""The list of model families, and the parts that each provides in the data layer.
 
-A new family adds folders, its parts of params.yaml and dvc.yaml, and its name here.
+A new family adds folders, its sections of params.yaml and dvc.yaml, and its name here.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ FAMILIES = ("comparisons", "matrices", "corun", "fingerprints")
 
 @dataclass(frozen=True)
 class DataSupply:
-    """A family's part of this layer, as import strings such as ``data.corun.collect:collect``.
+    """A family's functions in the data layer, as import strings such as ``data.corun.collect:collect``.
 
     Attributes
     ----------
     ingest, validate : str or None
-        Stages, functions without arguments; None where the family has no such stage.
+        Stages, functions without arguments; None if the family has no such stage.
     suite : str
         The ``kind`` of the suites that `collect` measures.
     collect : str or None
-        Takes a suite's file, a directory and a `data.measure.session.Screen`; returns whether everything was
-        measured. None where the family measures nothing.
+        Takes a suite's file, a directory and a `data.measure.session.Screen`; returns whether all runs were
+        measured. None if the family measures nothing.
     """
 
     ingest: str
@@ -33,6 +33,6 @@ class DataSupply:
 
 
 def supply(family: str) -> DataSupply:
-    """Return the part of this layer that `family` supplies."""
+    """Return the functions of `family` in the data layer."""
     supplied: DataSupply = import_module(f"data.{family}").SUPPLY
     return supplied

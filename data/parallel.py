@@ -1,4 +1,4 @@
-"""Much work on many objects, during which Python looks for no cycles."""
+"""Run tasks in parallel processes or on a Dask cluster, with results that do not depend on the place."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
@@ -27,49 +27,52 @@ if TYPE_CHECKING:
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-#: Seconds until a scheduler has answered, and until it has a worker.
+#: Seconds to wait for a scheduler, and for its first worker.
 PATIENCE = 10
-#: Tasks that wait for each worker; more would only fill the scheduler's memory.
+#: Queued tasks per worker; more would only fill the scheduler's memory.
 _AHEAD = 3
 _GONE = "the scheduler went away"
-#: What results depend on, beside this code.
+#: Libraries that results depend on.
 _LIBRARIES = (
     "imbalanced-learn", "joblib", "numpy", "optuna", "pandas", "pyarrow", "scikit-learn", "scipy",
     "xgboost-cpu",
 )  # fmt: skip
-_ROOMS = ("data", "features", "training")
 
 
 class ClusterError(InputError):
     """A cluster that cannot be used."""
 
 
-@dataclass(frozen=True)
-class Installed:
-    """What results depend on: by its name, the version of what is installed; our own code by its digest."""
+@cache
+def _versions() -> dict[str, str]:
+    """Return the versions of all that results depend on, by name; that of our own code is a digest."""
+    root = Path(__file__).parents[1]
+    layers = ("data", "features", "training")
+    code = (path for layer in layers for path in sorted((root / layer).rglob("*.py")))
+    python = ".".join(map(str, sys.version_info[:3]))
+    pinned = {name: os.environ.get(name, "unset") for name in PINNED}
+    libraries = {name: version(name) for name in _LIBRARIES}
+    return {"perfjudge": digest_of(*code)[:12], "Python": python} | libraries | pinned
 
-    versions: Mapping[str, str]
 
-    @classmethod
-    @cache
-    def here(cls) -> Installed:
-        """Look at this process."""
-        root = Path(__file__).parents[1]
-        code = (path for room in _ROOMS for path in sorted((root / room).rglob("*.py")))
-        python = ".".join(map(str, sys.version_info[:3]))
-        own = {"perfjudge": digest_of(*code)[:12], "Python": python}
-        pinned = {name: os.environ.get(name, "unset") for name in PINNED}
-        return cls(own | {name: version(name) for name in _LIBRARIES} | pinned)
+def _difference_from(expected: dict[str, str]) -> str:
+    """Return the first difference of this process's versions from the `expected` ones; empty if none."""
+    for name, here in _versions().items():
+        if here != expected[name]:
+            return f"has {name} {here}; expected {expected[name]} as here"
+    return ""
 
-    def unlike(self, other: Installed) -> str:
-        """Tell the first thing that differs; empty if nothing does."""
-        told = (f"{name} {found}" for name, found in other.versions.items() if found != self.versions[name])
-        first = next(told, "")
-        return first and f"has {first}; expected {self.versions[first.split()[0]]} as here"
+
+def _run_checked(expected: dict[str, str], function: Callable[[Task], Result], task: Task) -> Result:
+    """Run a task on a worker, which may have joined after the check of all workers."""
+    difference = _difference_from(expected)
+    if difference:
+        raise ClusterError(difference, place=f"worker on {gethostname()}")
+    return function(task)
 
 
 def on_cluster(scheduler: str, function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
-    """Yield what `function` returns for each task, in the order in which workers are done."""
+    """Yield the results of `function` for all tasks, in the order in which workers finish them."""
     from distributed import KilledWorker, as_completed
     from distributed.client import FutureCancelledError
     from distributed.comm.core import CommClosedError
@@ -77,25 +80,25 @@ def on_cluster(scheduler: str, function: Callable[[Task], Result], tasks: Sequen
     with _connected(scheduler) as client:
         waiting, running = iter(tasks), as_completed()
 
-        def hand_out() -> None:
+        def submit_waiting() -> None:
             free = _AHEAD * max(len(_threads(client, scheduler)), 1) - running.count()
             for task in islice(waiting, max(free, 0)):
-                running.add(client.submit(_alike, Installed.here(), function, task, pure=False))
+                running.add(client.submit(_run_checked, _versions(), function, task, pure=False))
 
         try:
-            hand_out()
+            submit_waiting()
             for future in running:
-                hand_out()
+                submit_waiting()
                 yield future.result()
         except KilledWorker as exc:
-            told = "every worker that took a certain task died; has it enough memory?"
-            raise ClusterError(told, place=scheduler) from exc
+            problem = "every worker that took a certain task died; has it enough memory?"
+            raise ClusterError(problem, place=scheduler) from exc
         except (FutureCancelledError, CommClosedError) as exc:
             raise ClusterError(_GONE, place=scheduler) from exc
 
 
 def _threads(client: Client, scheduler: str) -> dict[str, int]:
-    """Return the threads of each worker."""
+    """Return the number of threads by worker."""
     try:
         return dict(client.nthreads())
     except OSError as exc:
@@ -104,57 +107,44 @@ def _threads(client: Client, scheduler: str) -> dict[str, int]:
 
 @contextmanager
 def _connected(scheduler: str) -> Iterator[Client]:
-    """Connect to a scheduler that has a worker, and whose workers are like this process."""
+    """Connect to a scheduler with at least one worker, whose workers have the versions of this process."""
     import dask
     from distributed import Client
 
-    # what goes wrong is told in one line
+    # errors are reported in one line
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 GB"}):
         try:
             client = Client(scheduler, timeout=PATIENCE)
         except (OSError, ValueError, TypeError) as exc:
-            told = f"no Dask scheduler answers ({exc}); expected one at an address such as tcp://host:8786"
-            raise ClusterError(told, place=scheduler) from exc
+            problem = f"no Dask scheduler answers ({exc}); expected one at an address such as tcp://host:8786"
+            raise ClusterError(problem, place=scheduler) from exc
         with client:
-            _require_alike(client, scheduler)
+            _require_equal_workers(client, scheduler)
             yield client
 
 
-def _require_alike(client: Client, scheduler: str) -> None:
-    """Raise a ClusterError if there is no worker, or one that would not compute the same."""
+def _require_equal_workers(client: Client, scheduler: str) -> None:
     try:
         client.wait_for_workers(1, timeout=PATIENCE)
     except TimeoutError as exc:
         raise ClusterError("the scheduler has no worker", place=scheduler) from exc
     for worker, threads in _threads(client, scheduler).items():
         if threads != 1:
-            told = f"has {threads} threads; expected a worker with --nthreads 1"
-            raise ClusterError(told, place=f"worker {worker}")
-    for worker, found in client.run(_unlike, Installed.here(), on_error="return").items():
-        if found:
-            told = f"cannot run perfjudge ({found})" if isinstance(found, Exception) else found
-            raise ClusterError(told, place=f"worker {worker}")
-
-
-def _unlike(expected: Installed) -> str:
-    return expected.unlike(Installed.here())
-
-
-def _alike(expected: Installed, function: Callable[[Task], Result], task: Task) -> Result:
-    """Compute a task on a worker, which may have come after the others were looked at."""
-    differs = _unlike(expected)
-    if differs:
-        raise ClusterError(differs, place=f"worker on {gethostname()}")
-    return function(task)
+            problem = f"has {threads} threads; expected a worker with --nthreads 1"
+            raise ClusterError(problem, place=f"worker {worker}")
+    for worker, answer in client.run(_difference_from, _versions(), on_error="return").items():
+        if answer:
+            problem = f"cannot run perfjudge ({answer})" if isinstance(answer, Exception) else answer
+            raise ClusterError(problem, place=f"worker {worker}")
 
 
 @dataclass(frozen=True)
 class Compute:
-    """Where tasks are computed; no result depends on it.
+    """The place where tasks are computed; results do not depend on it.
 
-    ``jobs`` processes on this machine, or a Dask ``scheduler`` (address) whose workers compute instead;
-    ``storage`` is the address of a database where searches keep their trials, in files if None.
+    ``jobs`` is the number of processes on this machine, ``scheduler`` the address of a Dask scheduler whose
+    workers are used instead, ``storage`` the database URL for the trials of searches (None: files).
     """
 
     jobs: int = 1
@@ -167,22 +157,22 @@ def side_by_side(
 ) -> list[Result]:
     """Return ``[function(task) for task in tasks]``.
 
-    Every task runs with one thread, wherever that is, so that sums are added in the same order and the
-    results don't depend on it. A progress bar goes to the standard error, if that is a terminal.
+    Every task runs with one thread, so that sums are added in the same order wherever it runs. A progress bar
+    is shown on standard error if that is a terminal.
     """
     alone, numbered = partial(_alone, function), list(enumerate(tasks))
     if compute.scheduler is None:
-        done = _here(alone, numbered, compute.jobs)
+        done = _in_processes(alone, numbered, compute.jobs)
     else:
         done = on_cluster(compute.scheduler, alone, numbered)
     results = dict(watched(done, len(tasks), title))
     return [results[number] for number in range(len(tasks))]
 
 
-def _here(function: Callable[[Task], Result], tasks: Sequence[Task], jobs: int) -> Iterator[Result]:
+def _in_processes(function: Callable[[Task], Result], tasks: Sequence[Task], jobs: int) -> Iterator[Result]:
     from joblib import Parallel, delayed, parallel_config
 
-    # of a stage that was killed, a worker that waits for work would wait for ever
+    # otherwise idle workers of a killed stage would wait forever
     ending = {"initializer": end_with_parent, "initargs": (os.getpid(),)}
     with parallel_config(backend="loky", inner_max_num_threads=1, **ending):
         parallel = Parallel(n_jobs=min(jobs, max(len(tasks), 1)), return_as="generator_unordered")
@@ -199,7 +189,7 @@ def _alone(function: Callable[[Task], Result], numbered: tuple[int, Task]) -> tu
 
 
 def watched(done: Iterable[Result], total: int, title: str, after: float = 0.0) -> Iterator[Result]:
-    """Yield what is `done`, with a progress bar on a terminal, once it has taken `after` seconds."""
+    """Yield the items of `done`; on a terminal, show a progress bar after `after` seconds."""
     from rich.console import Console
     from rich.progress import Progress
 
@@ -220,11 +210,11 @@ def watched(done: Iterable[Result], total: int, title: str, after: float = 0.0) 
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Let Python look for no cycles: where many objects have none, it takes a third of the time."""
-    was = gc.isenabled()
+    """Disable garbage collection in the block, which takes a third of the time of creating many objects."""
+    enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if was:
+        if enabled:
             gc.enable()

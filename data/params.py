@@ -1,6 +1,6 @@
-"""The knobs of params.yaml, validated once at the edge: what holds for all families, and the sections' types.
+"""The parameters in params.yaml that all families share, and base classes of the families' sections.
 
-A family's own section stands in ``data/<family>/params.py``.
+The section of a family is in ``data/<family>/params.py``.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from data.tables.files import yaml_content
 
 Count = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(gt=0, lt=1)]
-#: Variables of the environment that go before ``compute.scheduler`` and ``compute.storage``.
+#: Environment variables that override ``compute.scheduler`` and ``compute.storage``.
 SCHEDULER, STORAGE = "PERFJUDGE_SCHEDULER", "PERFJUDGE_OPTUNA"
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
 class Ingest(Section):
-    """Where a family's measurements come from."""
+    """The source of a family's measurements."""
 
     format: str = "tables"
     path: Path
@@ -34,7 +34,7 @@ class Ingest(Section):
 
 
 class Promote(Section):
-    """Under which name a model is registered, and when it takes the alias ``champion``."""
+    """The registered name of a model, and the test that a challenger must pass to become ``champion``."""
 
     name: str
     resamples: Count = 2000
@@ -42,21 +42,16 @@ class Promote(Section):
 
 
 class ComputeConfig(Section):
-    """What may be on other machines. Results don't depend on it, so no stage does."""
+    """Services on other machines. Results do not depend on them, so no stage lists them as a dependency."""
 
     scheduler: str | None = None
     storage: str | None = None
 
-    def computing(self, jobs: int) -> Compute:
-        """Return where tasks are computed; the environment has the last word."""
-        scheduler, storage = (os.environ.get(name) for name in (SCHEDULER, STORAGE))
-        return Compute(jobs, scheduler or self.scheduler, storage or self.storage)
-
 
 class FamilySection(Section):
-    """The section of a family, with one of its own per verb."""
+    """The section of a family, with a subsection per stage."""
 
-    # every model of pydantic's has a method called validate
+    # every pydantic model has a method called validate
     model_config = ConfigDict(alias_generator=lambda name: "validate" if name == "checks" else name)
     family: ClassVar[str]
 
@@ -66,7 +61,7 @@ FamilyType = TypeVar("FamilyType", bound=FamilySection)
 
 @dataclass(frozen=True)
 class Params(Generic[FamilyType]):
-    """The shared random seed, where tasks are computed, and the section of one family."""
+    """The shared random seed, the place where tasks are computed, and the section of one family."""
 
     seed: int
     compute: Compute
@@ -74,16 +69,16 @@ class Params(Generic[FamilyType]):
 
 
 def load(section: type[FamilyType], path: Path = Path("params.yaml")) -> Params[FamilyType]:
-    """Read params.yaml: the shared part, and the section of one family, of type `section`.
+    """Read the shared part of params.yaml, and the section of one family, of type `section`.
 
-    InputError names the key, the value and what was expected.
+    InputError names the key, the value and the expectation.
     """
     return of_content(section, yaml_content(path), path)
 
 
 def of_content(section: type[FamilyType], content: Any, path: Path) -> Params[FamilyType]:
-    """Validate what params.yaml says; see `load`."""
-    # the sections of other families are read by their own stages
+    """Validate the content of params.yaml; see `load`."""
+    # other families' stages read their sections
     families: dict[str, Any] = dict.fromkeys(FAMILIES, (Any, None))
     families[section.family] = section, Field(default_factory=dict, validate_default=True)
     shared: dict[str, Any] = {
@@ -91,9 +86,11 @@ def of_content(section: type[FamilyType], content: Any, path: Path) -> Params[Fa
         "jobs": (Count, 2),
         "compute": (ComputeConfig, ComputeConfig()),
     }
-    kind = create_model("Knobs", __base__=Section, **shared, **families)
+    model = create_model("Parameters", __base__=Section, **shared, **families)
     try:
-        knobs: Any = kind.model_validate(content)
+        params: Any = model.model_validate(content)
     except ValidationError as exc:
         raise InputError(said(exc), file=path) from exc
-    return Params(knobs.seed, knobs.compute.computing(knobs.jobs), getattr(knobs, section.family))
+    scheduler, storage = (os.environ.get(name) for name in (SCHEDULER, STORAGE))
+    compute = Compute(params.jobs, scheduler or params.compute.scheduler, storage or params.compute.storage)
+    return Params(params.seed, compute, getattr(params, section.family))

@@ -1,4 +1,4 @@
-"""Where the stages of a family leave their files: one folder a stage."""
+"""Paths of the files that a family's stages write: one folder per stage."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ class Places:
     """The files of one family, below the project's directory `root` (default: the working directory)."""
 
     def __init__(self, family: str, root: Path = Path()) -> None:
-        # tables that ingest wrote
+        # tables written by ingest
         self.interim = root / "data" / "interim" / family
         # decisions of validate
         self.valid = root / "data" / "valid" / family
-        # vectors of featurize
+        # feature vectors written by featurize
         self.processed = root / "data" / "processed" / family
-        # trials and choices of the searches
+        # trials and best parameters of the searches
         self.tuned = root / "models" / "tuned" / family
         self.models = root / "models" / family
         self.reports = root / "reports" / family
-        # figures that git keeps
+        # metrics tracked by git
         self.metrics = self.reports / "metrics.json"
-        # the few figures that DVC shows
+        # the few metrics that DVC shows
         self.summary = self.reports / "summary.json"
         self.evaluated = self.reports / "evaluated"
         self.profiled = self.reports / "profiled"
         self.page = self.reports / "index.html"
-        # trials of searches, so that they resume
+        # trials of unfinished searches, from which they resume
         self.studies = root / ".studies" / family

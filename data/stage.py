@@ -1,8 +1,8 @@
-"""Stages: the families' names on the command line, one stage at a time, one line where it fails.
+"""Run stages: families from the command line, one stage of a family at a time, errors in one line.
 
-A stage ends with the DVC that began it, and the next one waits for that. DVC that is killed leaves its stage
-behind, and a stage that is killed its processes: they would go on and write into the folders of the next run.
-Only Linux reports the end of another process; elsewhere the next stage waits all the same.
+A stage ends when the DVC process that started it ends, and the next one waits for that. Otherwise a killed
+DVC would leave its stage running, and a killed stage its worker processes, which would write into the folders
+of the next run. Only Linux reports the end of another process; elsewhere the next stage only waits.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from data.tables.files import PART, write_text
 Stage = Callable[[], None]
 #: Exit codes: bad input or usage, and an unexpected error (EX_SOFTWARE of sysexits.h).
 BAD_INPUT, UNEXPECTED = 2, 70
-#: How Python encodes bytes of names that are not UTF-8.
+#: Python's reason for an error in encoding a file name that is not UTF-8.
 _NOT_UTF8 = "surrogates not allowed"
-#: Packages that only some users need, and the extra of perfjudge that installs them.
+#: Optional packages, and the extra of perfjudge that installs each.
 EXTRAS = {"dask": "cluster", "distributed": "cluster", "psycopg": "postgres", "boto3": "s3"}
-#: Characters of an error's message that are shown.
+#: Maximum number of characters of an error message.
 _MOST = 300
-#: What may run between DVC and its stage.
+#: Shells that may run between DVC and its stage.
 _SHELLS = frozenset({"sh", "ash", "bash", "busybox", "dash", "fish", "ksh", "zsh"})
-#: The folder of compiled modules where they may not lie beside their source.
+#: The folder of compiled modules if they may not be stored next to their source.
 BYTECODE = Path(".bytecode")
-#: The instruction sets that x86-64-v3 adds, as Linux lists them ("abm" has lzcnt).
+#: Linux's names of the instruction sets that x86-64-v3 adds ("abm" includes lzcnt).
 X86_64_V3 = frozenset({"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave"})
 #: The variables that restrict libraries to these instruction sets.
 PINNED = {
@@ -55,46 +55,39 @@ PINNED = {
 
 
 def run(verb: str, stage_of: Callable[[str], Stage | str | None]) -> None:
-    """Run a stage for the families that the command line names.
+    """Run the stage `verb` for the families that the command line names.
 
-    Parameters
-    ----------
-    verb : str
-        For the usage message.
-    stage_of : callable
-        Returns a family's stage, or the import string of one; None where the family has no such stage.
+    `stage_of` takes a family and returns its stage or the stage's import string, None without such a stage.
     """
     prepare_process()
     stages = {family: stage for family in FAMILIES if (stage := stage_of(family)) is not None}
     parser = argparse.ArgumentParser(prog=verb)
     parser.add_argument("families", metavar="FAMILY", nargs="+", choices=stages, help=", ".join(stages))
     for family in parser.parse_args().families:
+        stage = stages[family]
         with alone(family):
-            guard(partial(_call, stages[family]))
+            # the import string is resolved within the guard, as the import may fail
+            guard(stage if callable(stage) else partial(_import_and_run, stage))
 
 
-def _call(stage: Stage | str) -> None:
-    (resolve_name(stage) if isinstance(stage, str) else stage)()
+def _import_and_run(stage: str) -> None:
+    resolve_name(stage)()
 
 
 def guard(stage: Stage) -> None:
-    """Call `stage`; if it fails, end with one line on stderr and the exit code of `end`."""
+    """Call `stage`; if it fails, exit with one line on stderr and the exit code of `end`."""
     try:
         stage()
-    except Exception as error:  # noqa: BLE001 - the net below every stage
+    except Exception as error:  # noqa: BLE001 - the last resort of every stage
         sys.exit(end(error))
 
 
 def end(error: Exception, prefix: str = "") -> int:
-    """Write to stderr in one line why there is no result, and return the exit code.
+    """Write an error to stderr in one line, which begins with `prefix`, and return the exit code.
 
-    An `InputError`, a `ModelError`, an `OSError` or a name that is not UTF-8 names the input or the model.
-    Any other error is a mistake of ours: its traceback goes into a file that the line names.
-
-    Parameters
-    ----------
-    prefix : str
-        The beginning of the line.
+    An `InputError`, a `ModelError`, an `OSError` or a file name that is not UTF-8 is an error of the user
+    (`BAD_INPUT`). Any other error is a bug (`UNEXPECTED`): its traceback is written to a file, which the line
+    names.
     """
     if isinstance(error, InputError | ModelError):
         message, code = str(error), BAD_INPUT
@@ -109,41 +102,38 @@ def end(error: Exception, prefix: str = "") -> int:
         # a name of a file: all other text is decoded strictly
         message, code = f"{error.object}: is not UTF-8; a file of this name must be renamed", BAD_INPUT
     else:
-        message, code = f"unexpected {summary(error)}; {_traceback_file(error)}", UNEXPECTED
+        trace = visible("".join(traceback.format_exception(error)))
+        try:
+            path = Path(tempfile.gettempdir()) / f"perfjudge-{uuid4().hex}.txt"
+            write_text(path, trace)
+            trace_place = f"the trace is in {path}"
+        except OSError as exc:
+            trace_place = f"the trace could not be written ({exc.strerror or exc})"
+        message, code = f"unexpected {summary(error)}; {trace_place}", UNEXPECTED
     sys.stderr.write(f"{one_line(f'{prefix}{message}')}\n")
     return code
 
 
 def summary(error: Exception) -> str:
-    """Return the type and the message of an error in one line, cut where it is long."""
+    """Return the type and the message of an error in one line of limited length."""
     line = " ".join("".join(traceback.format_exception_only(error)).split())
     return line if len(line) <= _MOST else f"{line[:_MOST]}..."
 
 
-def _traceback_file(error: Exception) -> str:
-    trace = visible("".join(traceback.format_exception(error)))
-    try:
-        path = Path(tempfile.gettempdir()) / f"perfjudge-{uuid4().hex}.txt"
-        write_text(path, trace)
-    except OSError as exc:
-        return f"the trace could not be written ({exc.strerror or exc})"
-    return f"the trace is in {path}"
-
-
 @contextmanager
 def alone(family: str) -> Iterator[None]:
-    """Run a stage of `family` while no other of its stages runs, and only as long as the DVC that began it.
+    """Run the block while no other stage of `family` runs, and only while the DVC that started it runs.
 
-    Files that a killed stage has half written are removed first. Without DVC this does nothing.
+    Partial files of killed stages are removed first. Without DVC, the block just runs.
     """
     root = os.environ.get("DVC_ROOT")
     if root is None or "DVC_STAGE" not in os.environ:
         yield
         return
-    end_with(_beginner())
+    end_with(_starter())
     path = Path(root) / ".dvc" / "tmp" / f"perfjudge-{family}"
     path.parent.mkdir(parents=True, exist_ok=True)
-    # the system takes the lock away from processes that have ended
+    # the kernel releases the lock of a process that has ended
     with path.open("a+", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -155,14 +145,14 @@ def alone(family: str) -> Iterator[None]:
         file.write(str(os.getpid()))
         file.flush()
         for folder in vars(Places(family)).values():
-            for left in folder.rglob(f".*{PART}") if folder.is_dir() else ():
-                shutil.rmtree(left, ignore_errors=True)
+            for partial_file in folder.rglob(f".*{PART}") if folder.is_dir() else ():
+                shutil.rmtree(partial_file, ignore_errors=True)
         yield
 
 
 @cache
 def end_with(process: int) -> None:
-    """End this process at once, without a message, when another process of this session has ended."""
+    """Kill this process when another process of the same session has ended, at once if it already has."""
     if not hasattr(os, "pidfd_open"):
         return
     try:
@@ -172,34 +162,34 @@ def end_with(process: int) -> None:
     except ProcessLookupError:
         orphan = True
     if orphan:
-        _end()
+        _kill_this_process()
 
     def watch() -> None:
         ended = select.poll()
         ended.register(handle, select.POLLIN)
         ended.poll()
-        _end()
+        _kill_this_process()
 
     threading.Thread(target=watch, daemon=True, name=f"ends with {process}").start()
 
 
 def end_with_parent(parent: int) -> None:
-    """End with the process that began this one, or at once if that is no longer the parent."""
+    """Kill this process when `parent` has ended, at once if it is no longer the parent."""
     if os.getppid() != parent:
-        _end()
+        _kill_this_process()
     end_with(parent)
 
 
-def _end() -> None:
+def _kill_this_process() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _beginner() -> int:
-    """Return the process that began this one, behind the shells between them."""
+def _starter() -> int:
+    """Return the nearest ancestor process that is not a shell."""
     process = os.getppid()
     try:
         while Path(f"/proc/{process}/comm").read_text(encoding="utf-8").strip() in _SHELLS:
-            # the name, in brackets, may hold anything
+            # the name, in brackets, may contain spaces and brackets
             words = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
             process = int(words[1])
     except OSError:
@@ -208,22 +198,22 @@ def _beginner() -> int:
 
 
 def prepare_process() -> None:
-    """Set up a process for a stage, before it imports NumPy."""
+    """Set up the process of a stage; must run before NumPy is imported."""
     keep_bytecode()
     pin_arithmetic()
     collect_rarely()
 
 
 def keep_bytecode() -> None:
-    """Keep compiled modules in a separate folder where PYTHONDONTWRITEBYTECODE is set.
+    """Store compiled modules in a separate folder if PYTHONDONTWRITEBYTECODE is set.
 
-    Each stage and each of its processes would compile pandas and scikit-learn anew, which takes longer than
-    most stages do.
+    Otherwise every stage and every worker process would compile pandas and scikit-learn again, which takes
+    longer than most stages.
     """
     if sys.dont_write_bytecode:
         folder = str(BYTECODE.resolve())
         sys.dont_write_bytecode, sys.pycache_prefix = False, folder
-        # for the processes that fit models in parallel
+        # for worker processes
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         os.environ["PYTHONPYCACHEPREFIX"] = folder
 
@@ -231,11 +221,11 @@ def keep_bytecode() -> None:
 def pin_arithmetic() -> None:
     """Restrict NumPy, SciPy and Arrow to the instructions of x86-64-v3 in this process and its children.
 
-    These libraries choose their loops when they are loaded, by the instructions of the processor: sums are
-    added in another order, logarithms differ in the last bit, and an unstable sort orders equal keys
-    differently. Nearly all x86-64 processors since 2015 have the instructions of x86-64-v3, and compute the
-    same bits with them. OpenBLAS gets one thread, as it would take one per processor. Where an instruction is
-    missing, or on another architecture, the libraries choose as usual.
+    These libraries choose their loops when they are loaded, by the instructions of the processor: the order
+    of additions, the last bit of logarithms, and the order of equal keys in an unstable sort differ. Nearly
+    all x86-64 processors since 2015 have the instructions of x86-64-v3, and compute identical bits with them.
+    OpenBLAS gets one thread instead of one per processor. If an instruction is missing, or on another
+    architecture, the libraries choose as usual.
     """
     if "numpy" in sys.modules:
         raise RuntimeError("NumPy was imported before a stage could choose its instructions")
@@ -247,7 +237,7 @@ def pin_arithmetic() -> None:
 
 
 def processor_flags() -> frozenset[str]:
-    """Return the names of the instruction sets of this processor; none where Linux does not list them."""
+    """Return the names of this processor's instruction sets; empty if Linux does not list them."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
     except OSError:
@@ -256,5 +246,5 @@ def processor_flags() -> frozenset[str]:
 
 
 def collect_rarely() -> None:
-    """Look for garbage in cycles every 100,000 objects: a stage ends soon, and looking takes 5 % of it."""
+    """Collect garbage every 100,000 objects: the default interval would take 5 % of a stage's time."""
     gc.set_threshold(100_000, 50, 50)

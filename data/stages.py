@@ -1,4 +1,4 @@
-"""The stages of this room, the same for every family: what it supplies is read, told and written."""
+"""The stages of the data layer, ingest and validate, for the readers and rules of any family."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ KEPT = {"kept": "bool", "reason": "str"}
 
 @dataclass(frozen=True)
 class Decisions(Tables):
-    """Tables of decisions: what is ``kept``, and the ``reason`` where it is not.
+    """Tables of decisions: whether each row is ``kept``, and the ``reason`` why not.
 
-    ``warnings`` are for the reader of the results. `WHAT` names the rows of each table, in the order in
-    which they are described; `UNTOLD` are columns that don't identify a row.
+    ``warnings`` concern the interpretation of results. `WHAT` has a plural noun for the rows of each table,
+    in the order of messages; `UNTOLD` are columns that do not identify a row.
     """
 
     COMPRESSION: ClassVar[str] = "snappy"
@@ -37,70 +37,73 @@ class Decisions(Tables):
 
     @classmethod
     def told(cls, warnings: Iterable[str], **tables: pd.DataFrame) -> Self:
-        """Make the decisions of tables with a ``reason`` by row, empty for what is kept, or without."""
+        """Return the decisions; tables with ``reason`` (empty: row is kept) get the column ``kept``."""
         frames = {"warnings": pd.DataFrame({"warning": list(warnings)})}
         for name, table in tables.items():
-            kept = {"kept": table["reason"] == ""} if "reason" in table else {}
-            frames[name] = table.assign(**kept)[list(cls.SPECS[name].dtypes)]
+            decided = table.assign(kept=table["reason"] == "") if "reason" in table else table
+            frames[name] = decided[list(cls.SPECS[name].dtypes)]
         return cls(**{name: typed(frame, cls.SPECS[name].dtypes) for name, frame in frames.items()})
 
     def explained(self, shown: int = SHOWN) -> list[str]:
-        """Tell the warnings, what was left out and why, a line each; of each kind, at most `shown`."""
+        """Return a line per warning and per row that is not kept, for each table at most `shown` rows."""
         lines = [f"warning: {warning}" for warning in self.warnings["warning"]]
         for name, what in self.WHAT.items():
             table = getattr(self, name)
-            out = table[~table["kept"]].drop(columns=list(self.UNTOLD), errors="ignore")
-            for row in out.head(shown).to_dict("records"):
+            left_out = table[~table["kept"]].drop(columns=list(self.UNTOLD), errors="ignore")
+            for row in left_out.head(shown).to_dict("records"):
                 reason = row.pop("reason")
                 place = ", ".join(f'{column} "{value}"' for column, value in row.items())
                 lines.append(f"left out {place}: {reason}")
-            if len(out) > shown:
-                lines.append(f"... and {len(out) - shown} more {what}")
+            if len(left_out) > shown:
+                lines.append(f"... and {len(left_out) - shown} more {what}")
         return lines
 
     def counted(self) -> str:
-        """Say how much can be learned from."""
+        """Return a text with the number of kept rows of each table."""
         tables = {what: getattr(self, name)["kept"] for name, what in self.WHAT.items()}
         parts = [f"{kept.sum()} of {len(kept)} {what}" for what, kept in tables.items()]
         return f"{', '.join(parts)} are kept"
 
 
 def said(told: Sequence[str], wrong: pd.Series) -> pd.Series:
-    """Return what is `told` of each row that is `wrong`, and empty text for the others."""
+    """Return the messages of the rows that are `wrong`, and empty text for the others."""
     return pd.Series(told, wrong.index, dtype="str").where(wrong, "")
 
 
 def column_counts(values: pd.DataFrame) -> pd.DataFrame:
-    """Return by column ``rows, measured, least, most``; NaN where it was never measured."""
+    """Return ``rows, measured, least, most`` by column; the last two are NaN without measured values."""
     measured = {"measured": values.notna().sum(), "least": values.min(), "most": values.max()}
     return pd.DataFrame({"rows": len(values), **measured})
 
 
 def reasons(counts: pd.DataFrame, missing: float, rows: str, measured: str, value: str) -> pd.Series:
-    """Return by column why nothing can be learned from it; empty where something can.
+    """Return the reason why a column is useless for training, by column; empty if it is useful.
 
-    Either more than the share `missing` of the rows lack it, or all have the same value. `counts` are as
-    `column_counts` returns them. `rows`, `measured` and `value` are the words of messages for the rows, for
-    what was done in them, and for the result.
+    A column is useless if its values are missing in more than the share `missing` of the rows, or all equal.
+    `counts` is the result of `column_counts`. `rows`, `measured` and `value` are the words in messages for
+    the rows, for measured values, and for one value.
     """
-    told = [f"was {measured} in {one.measured} of {one.rows} {rows}" for one in counts.itertuples()]
+    too_few = [f"was {measured} in {count.measured} of {count.rows} {rows}" for count in counts.itertuples()]
     same = [f"has the same {value} {number:g} in all {rows}" for number in counts["least"]]
-    seldom = said(told, (counts["rows"] - counts["measured"]) / counts["rows"] > missing)
+    seldom = said(too_few, (counts["rows"] - counts["measured"]) / counts["rows"] > missing)
     return seldom.where(seldom != "", said(same, counts["least"] == counts["most"]))
 
 
 def lacking(values: pd.DataFrame, missing: float, of: str) -> pd.Series:
-    """Say of rows that lack more than the share `missing` of the columns how much `of` them; else empty."""
+    """Return a message for rows without values in more than the share `missing` of the columns, else empty.
+
+    `of` names the columns in the message, before the first missing one.
+    """
     lacks, names = values.isna().mean(axis="columns"), values.columns.get_level_values(0)
-    found = pd.Series("", values.index, dtype="str")
+    messages = pd.Series("", values.index, dtype="str")
     for row in np.flatnonzero(lacks > missing):
         first = names[values.iloc[row].isna().argmax()]
-        found.iloc[row] = f'lacks {lacks.iloc[row]:.0%} of {of} "{first}"'
-    return found
+        messages.iloc[row] = f'lacks {lacks.iloc[row]:.0%} of {of} "{first}"'
+    return messages
 
 
 def by(names: str | list[str], found: pd.Series) -> pd.DataFrame:
-    """Return the table of reasons whose rows are known by `names`."""
+    """Return reasons as a table, with their index in the columns `names`."""
     return found.rename_axis(names).reset_index(name="reason")
 
 
@@ -109,7 +112,7 @@ TablesType = TypeVar("TablesType", bound=Tables)
 
 
 def ingest(section: type[SectionType], read: Callable[[SectionType], Reading[TablesType]]) -> None:
-    """Stage ingest: the source that params.yaml names becomes the family's tables."""
+    """Stage ingest: convert the source that params.yaml names into the family's tables."""
     reading = read(load(section).section)
     reading.tables.write(Places(section.family).interim)
     sys.stderr.write(told(reading.skipped))
@@ -122,7 +125,7 @@ def validate(
     tables: type[TablesType],
     decide: Callable[[TablesType, SectionType], Tables],
 ) -> None:
-    """Stage validate: what of the family's tables can be learned from."""
+    """Stage validate: decide which rows of the family's tables are used for training."""
     places = Places(section.family)
     decisions = decide(tables.read(places.interim), load(section).section)
     decisions.write(places.valid)
@@ -131,5 +134,5 @@ def validate(
 
 
 def named(sources: Sources[TablesType], source: Ingest) -> Reading[TablesType]:
-    """Read what params.yaml names."""
+    """Read the source that params.yaml names."""
     return sources.read(source.format, [source.path], keep_going=source.keep_going)

@@ -1,4 +1,4 @@
-"""Reading, judging and printing verdicts for the command line, for every family."""
+"""Commands of all families: judge or import sources, and print verdicts."""
 
 from __future__ import annotations
 
@@ -34,16 +34,9 @@ FORMS_BY_SUFFIX = {
 
 @dataclass(frozen=True)
 class Wanted:
-    """How the answer is to be given.
+    """The form (table, json, xml, markdown or junit) and the file of an answer; None: standard output.
 
-    Attributes
-    ----------
-    shown : str
-        One of table, json, xml, markdown, junit.
-    output : Path or None
-        The file; None = standard output.
-    fail_on_regression : bool
-        Whether a regression makes the exit code 1.
+    With ``fail_on_regression``, a regression makes the exit code 1.
     """
 
     shown: str
@@ -53,14 +46,9 @@ class Wanted:
 
 @dataclass(frozen=True)
 class PrintableJudgement:
-    """A judgement of any family; each output form is produced on demand.
+    """A judgement of any family: the number of ``fail`` verdicts, and functions that return its output forms.
 
-    Attributes
-    ----------
-    fails : int
-        Number of ``fail`` verdicts.
-    lines, json, xml : callable
-        Return the rows of the text table, the JSON of the HTTP answer, and XML.
+    ``lines`` returns the rows of the text table, ``json`` the JSON of the HTTP answer.
     """
 
     fails: int
@@ -72,21 +60,11 @@ class PrintableJudgement:
 def judge_source(
     source: Path, uri: str | None, wanted: Wanted, *, keep_going: bool, options: Mapping[str, Any]
 ) -> int:
-    """Judge a source with the model of the family that it belongs to, and return the exit code.
+    """Judge a source with the model of its family, and return the exit code.
 
-    Parameters
-    ----------
-    uri : str or None
-        The model's address; None: the champion.
-    keep_going : bool
-        Skip bad data, and report it on stderr.
-    options : mapping
-        The family-specific options that were given.
-
-    Raises
-    ------
-    InputError
-        If the source cannot be read, an option does not apply to its family, or the model is missing.
+    `uri` is the model's address (None: the champion), `options` the given family-specific options. With
+    `keep_going`, invalid data is skipped and reported on stderr. InputError if the source cannot be read, an
+    option does not apply to its family, or the model is missing.
     """
     judging = supply_of(source).judging
     assert judging is not None
@@ -97,7 +75,7 @@ def judge_source(
 def judged_again(
     judging: Judging, source: Path, uri: str, form: str, *, keep_going: bool = False, **options: Any
 ) -> bytes:
-    """Return what ``perfjudge judge`` answers about a source in a form; errors as of `judge_source`."""
+    """Judge a source as ``perfjudge judge`` does and return its output; errors as of `judge_source`."""
     with TemporaryDirectory() as scratch:
         output = Path(scratch) / "answer"
         wanted = Wanted(form, output, fail_on_regression=False)
@@ -106,19 +84,25 @@ def judged_again(
 
 
 def supply_of(source: Path) -> FamilyPlugin:
-    """Return the family that judges a source: the one that recognises it, else the one that takes any."""
-    known = [(one, one.judging) for one in supplies() if one.judging is not None]
-    found = (one for one, judging in known if judging.recognised is not None and judging.recognised(source))
-    return next(found, None) or next(one for one, judging in known if judging.recognised is None)
+    """Return the family that recognises a source, else the one that accepts any source."""
+    fallback = None
+    for plugin in supplies():
+        if plugin.judging is None:
+            continue
+        if plugin.judging.recognised is None:
+            fallback = plugin
+        elif plugin.judging.recognised(source):
+            return plugin
+    assert fallback is not None
+    return fallback
 
 
 def refuse_others(given: Collection[str], chosen: Judging | Importing, source: Path) -> None:
-    """Refuse options of other families than the one that was chosen; InputError names the first."""
+    """Raise an InputError for the first option that does not apply to the chosen family."""
     for name in given:
         if name not in chosen.options:
-            raise InputError(
-                f"holds {chosen.what}, which --{name.rstrip('_').replace('_', '-')} is not for", file=source
-            )
+            option = name.rstrip("_").replace("_", "-")
+            raise InputError(f"holds {chosen.what}, which --{option} is not for", file=source)
 
 
 def tell_skipped(skipped: Sequence[InputError]) -> None:
@@ -135,50 +119,39 @@ def tell_notes(notes: Sequence[str]) -> None:
 
 
 def give(told: PrintableJudgement, wanted: Wanted) -> int:
-    """Write a judgement as it is wanted, and return the exit code."""
+    """Write a judgement in the wanted form, and return the exit code."""
+    styled = wanted.shown == "table" and wanted.output is None and sys.stdout.isatty()
     if wanted.shown == "json":
         content: str | bytes = told.json()
     elif wanted.shown == "xml":
         content = told.xml()
-    elif wanted.shown == "table" and wanted.output is None and sys.stdout.isatty():
-        write(as_plain(told.lines(), terminal=True), None, styled=True)
-        return 1 if wanted.fail_on_regression and told.fails else 0
+    elif styled:
+        content = as_plain(told.lines(), terminal=True)
     else:
         content = _TABLES[wanted.shown](told.lines())
-    write(content, wanted.output)
+    write(content, wanted.output, styled=styled)
     return 1 if wanted.fail_on_regression and told.fails else 0
 
 
 def form_of(given: Form | None, output: Path | None, forms: Sequence[Form]) -> Form:
-    """Return the output form, from an option or from the suffix of the output file.
+    """Return the output form that an option names, or else that of the suffix of the output file.
 
-    Parameters
-    ----------
-    given : str or None
-        The form that an option names.
-    output : Path or None
-        The file to write; its suffix decides if `given` is None.
-    forms : sequence of str
-        Forms that the command supports, the default first.
-
-    Raises
-    ------
-    InputError
-        If the file's suffix belongs to another form, or its directory does not exist.
+    `forms` are those that the command supports, the default first. InputError if the file's suffix belongs to
+    another form, or its directory does not exist.
     """
     if output is None:
         return given or forms[0]
     _require_directory(output)
-    meant = FORMS_BY_SUFFIX.get(output.suffix.lower())
-    if meant is None:
+    suffix_forms = FORMS_BY_SUFFIX.get(output.suffix.lower())
+    if suffix_forms is None:
         return given or forms[0]
-    possible = [form for form in forms if form in meant and given in {None, form}]
-    if not possible:
-        wanted = {given} if given else set(forms)
-        known = [suffix for suffix, meant in FORMS_BY_SUFFIX.items() if wanted.intersection(meant)]
-        what = f"--format {given} does not write" if given else "no --format writes"
-        raise InputError(f"{what} a {output.suffix} file; expected {', '.join(known)}", file=output)
-    return possible[0]
+    wanted = [given] if given else forms
+    for form in wanted:
+        if form in suffix_forms:
+            return form
+    suffixes = [suffix for suffix, written in FORMS_BY_SUFFIX.items() if set(wanted).intersection(written)]
+    what = f"--format {given} does not write" if given else "no --format writes"
+    raise InputError(f"{what} a {output.suffix} file; expected {', '.join(suffixes)}", file=output)
 
 
 def _require_directory(output: Path) -> None:
@@ -187,16 +160,9 @@ def _require_directory(output: Path) -> None:
 
 
 def write(content: bytes | str, output: Path | None, *, styled: bool = False) -> None:
-    """Write to a file in one piece, or to standard output.
+    """Write to a file atomically, or to standard output if `output` is None.
 
-    Parameters
-    ----------
-    content : bytes or str
-        Text is written with control and invisible characters as escapes, bytes as they are.
-    output : Path or None
-        None: standard output.
-    styled : bool
-        Whether the text has colours for a terminal, whose control characters stay.
+    Control and invisible characters of text are escaped, unless it is `styled` with colours for a terminal.
     """
     if isinstance(content, str):
         content = (content if styled else visible(content)).encode()
@@ -222,45 +188,33 @@ def import_sources(
     as_json: bool,
     options: Mapping[str, Any],
 ) -> int:
-    """Read `sources`, write their tables to `directory`, and return the exit code.
+    """Read `sources`, write their tables to `directory`, print a summary, and return the exit code.
 
-    Parameters
-    ----------
-    kind : str
-        The format of all sources; with the first source it decides the family.
-    keep_going : bool
-        Skip bad data, report it on stderr, and count it.
-    as_json : bool
-        Print the summary on standard output as JSON.
-    options : mapping
-        The family-specific options that were given.
-
-    Raises
-    ------
-    InputError
-        At the first error, unless `keep_going`; or if an option does not apply to the family.
+    `kind` is the format of all sources; with the first source it decides the family. `options` are the given
+    family-specific options. With `keep_going`, invalid data is skipped, counted and reported on stderr;
+    otherwise the first error raises an InputError, as does an option that does not apply to the family.
     """
-    importing = _importing(kind, sources[0])
+    importing = _importing_family(kind, sources[0])
     refuse_others(options, importing, sources[0])
     counts = importing.read(kind, sources, directory, keep_going=keep_going, **options)
     tell_skipped(counts.skipped)
     tell_notes(counts.notes)
     numbers = {**counts.rows, "skipped": len(counts.skipped)}
-    told = ", ".join(f"{count} {name}" for name, count in numbers.items())
-    answer = json.dumps(numbers | {"directory": str(directory)}) if as_json else f"{told} -> {directory}"
+    summary = ", ".join(f"{count} {name}" for name, count in numbers.items())
+    answer = json.dumps(numbers | {"directory": str(directory)}) if as_json else f"{summary} -> {directory}"
     sys.stdout.write(answer + "\n")
     return 0
 
 
-def _importing(kind: str, source: Path) -> Importing:
-    """Return how to read a source: the family's that it is of, else the first one's, which takes any."""
-    importing = [one.importing for one in supplies() if one.importing is not None]
-    known = [(one, one.formats()) for one in importing]
-    names = dict.fromkeys(name for _, formats in known for name in formats)
+def _importing_family(kind: str, source: Path) -> Importing:
+    """Return the part of the family whose format a source has, else that of the first family."""
+    importing = [plugin.importing for plugin in supplies() if plugin.importing is not None]
+    formats = [family.formats() for family in importing]
+    names = dict.fromkeys(name for family_formats in formats for name in family_formats)
     if kind not in names:
         raise InputError(f'format "{kind}" {unknown(kind, names)}')
-    for one, formats in known[1:]:
-        # all families have tables, each its own
-        if formats[kind].recognises(source) if kind == TABLES else kind in formats:
-            return one
+    for family, family_formats in zip(importing[1:], formats[1:], strict=True):
+        # every family has tables of its own
+        if family_formats[kind].recognises(source) if kind == TABLES else kind in family_formats:
+            return family
     return importing[0]

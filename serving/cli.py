@@ -1,10 +1,9 @@
-"""The command line ``perfjudge``: commands of all families; options are passed on to their modules."""
+"""The command line ``perfjudge``, with the commands of all families."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -31,8 +30,8 @@ from serving.options import (
     Tokens,
     taking,
 )
-from serving.promotion import commands as standing
-from serving.supply import Options, pages, registered, supplies
+from serving.promotion.commands import add as add_promotion
+from serving.supply import pages, registered, supplies
 
 app = typer.Typer(
     name="perfjudge",
@@ -44,25 +43,24 @@ app = typer.Typer(
 )
 
 
-def _options_to_serve() -> dict[str, Any]:
-    options: dict[str, Any] = {}
-    for model in registered():
-        option = f"--{model.key.replace('_', '-')}"
-        options[model.key] = Annotated[str | None, typer.Option(option, metavar="PATH|URI", help=model.says)]
-    knobs = _joined(model.knobs for model in registered())
-    return options | knobs | _joined(one.options for one in pages())
-
-
-def _joined(options: Iterable[Options]) -> dict[str, Any]:
-    return {name: kind for one in options for name, kind in one.items()}
-
-
-_judging = _joined(one.judging.options for one in supplies() if one.judging is not None)
+_judging: dict[str, Any] = {}
+_importing: dict[str, Any] = {}
+for _plugin in supplies():
+    if _plugin.judging is not None:
+        _judging |= _plugin.judging.options
+    if _plugin.importing is not None:
+        _importing |= _plugin.importing.options
+_serving: dict[str, Any] = {}
+for _model in registered():
+    _option = typer.Option(f"--{_model.key.replace('_', '-')}", metavar="PATH|URI", help=_model.says)
+    _serving[_model.key] = Annotated[str | None, _option]
+for _part in (*(model.knobs for model in registered()), *(part.options for part in pages())):
+    _serving |= _part
 
 
 @app.command()
 @taking(_judging)
-def judge(  # noqa: PLR0917 - typer hands options over by name
+def judge(  # noqa: PLR0917 - typer passes options by name
     source: Annotated[
         Path,
         typer.Argument(metavar="INPUT", help="Measurements in any supported format."),
@@ -75,7 +73,7 @@ def judge(  # noqa: PLR0917 - typer hands options over by name
     output: Output = None,
     **options: Any,
 ) -> int:
-    """Give verdicts on what a file or directory holds."""
+    """Judge the measurements in a file or directory."""
     from serving.answering import Wanted, form_of, judge_source
 
     form = form_of("json" if as_json else shown, output, get_args(Format))
@@ -84,13 +82,13 @@ def judge(  # noqa: PLR0917 - typer hands options over by name
 
 
 @app.command("import")
-@taking(_joined(one.importing.options for one in supplies() if one.importing is not None))
+@taking(_importing)
 def import_(
     kind: Annotated[str, typer.Argument(metavar="FORMAT", help="The format of the sources.")],
     sources: Annotated[list[Path], typer.Argument(metavar="SOURCE...", help="Files or directories.")],
     output: Directory,
     keep_going: KeepGoing = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was imported as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers of rows as JSON.")] = False,
     **options: Any,
 ) -> int:
     """Read measurements of a supported format into tables."""
@@ -100,13 +98,13 @@ def import_(
 
 
 @app.command()
-@taking(_options_to_serve())
-def serve(  # noqa: PLR0917 - typer hands options over by name
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 = any that is free.")] = 8000,
-    workers: Annotated[int, typer.Option(min=1, max=64, help="How many processes answer.")] = 1,
+@taking(_serving)
+def serve(  # noqa: PLR0917 - typer passes options by name
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: any free port.")] = 8000,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Number of processes.")] = 1,
     watch: Annotated[
-        float, typer.Option(min=0.1, metavar="SECONDS", help="How often to look where aliases point.")
+        float, typer.Option(min=0.1, metavar="SECONDS", help="Seconds between checks of the models' aliases.")
     ] = 2.0,
     tokens: Tokens = None,
     timeout: Seconds = 60.0,
@@ -124,7 +122,7 @@ def serve(  # noqa: PLR0917 - typer hands options over by name
     from serving.http.server import serve as listen
     from serving.http.settings import ServerSettings
 
-    told = ServerSettings(
+    settings = ServerSettings(
         options,
         watch=watch,
         tokens=None if tokens is None else str(tokens.absolute()),
@@ -133,16 +131,18 @@ def serve(  # noqa: PLR0917 - typer hands options over by name
         log_level=log_level,
         log_format=log_format,
     )
-    return listen(told, host, port, workers, shadow=shadow)
+    return listen(settings, host, port, workers, shadow=shadow)
 
 
 @app.command()
 def token(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Who gets it, as the log says.")],
-    tokens: Annotated[Path, typer.Option("--tokens", metavar="FILE", help="Gets a line for it.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the token's holder in the log.")],
+    tokens: Annotated[
+        Path, typer.Option("--tokens", metavar="FILE", help="Token file, to which a line is added.")
+    ],
     scopes: Scopes = "read",
 ) -> int:
-    """Make a token for those who ask a server, and print it: it stands nowhere else."""
+    """Make a token for clients of a server, and print it: the file has only its digest."""
     from serving.http.authentication import add
 
     typer.echo(add(tokens, name, scopes))
@@ -151,20 +151,20 @@ def token(
 
 @app.command()
 def collect(
-    suite: Annotated[Path, typer.Argument(metavar="SUITE.yaml", help="What to measure, and how often.")],
+    suite: Annotated[Path, typer.Argument(metavar="SUITE.yaml", help="Parameters of the measurement.")],
     output: Directory,
 ) -> int:
-    """Measure comparisons, matrices, co-runs, or the fingerprint of this machine: the suite says which."""
+    """Measure comparisons, matrices, co-runs, or the fingerprint of this machine, by the suite's kind."""
     from data.collect import main as measure
 
     return measure(suite, output)
 
 
 add_experiments(app)
-standing.add(app, _judging)
-for _supplied in supplies():
-    if _supplied.commands is not None:
-        _supplied.commands(app)
+add_promotion(app, _judging)
+for _plugin in supplies():
+    if _plugin.commands is not None:
+        _plugin.commands(app)
 
 
 def run(arguments: list[str] | None = None) -> int:
@@ -184,7 +184,7 @@ def run(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except Exception as exc:  # noqa: BLE001 - the net below every command
+    except Exception as exc:  # noqa: BLE001 - the last resort of every command
         return end(exc, "perfjudge: ")
 
 

@@ -1,4 +1,4 @@
-"""Models of any family that answer, and where they come from."""
+"""Served models of any family, and how they are found and read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Model = TypeVar("Model", bound=Carded)
 
 @dataclass(frozen=True)
 class ModelRef:
-    """Where a model comes from, as answers name it; with the digest of its files."""
+    """The origin of a model, as answers name it: name, version, address, and the digest of its files."""
 
     name: str
     version: str
@@ -37,7 +37,7 @@ class ModelRef:
 
     @property
     def answer(self) -> ModelAnswer:
-        """The same in JSON."""
+        """The reference in JSON answers."""
         return ModelAnswer(**asdict(self))
 
 
@@ -51,7 +51,7 @@ class Head:
 
 @dataclass(frozen=True)
 class Served(Generic[Model]):
-    """A trained model that answers, and where it comes from."""
+    """A trained model and its origin."""
 
     model: Model
     ref: ModelRef
@@ -65,32 +65,21 @@ class Served(Generic[Model]):
 def loaded(name: Callable[[], str], uri: Address, read: Callable[[Located], T]) -> T:
     """Locate a model and return the result of `read`: the model, or only its card.
 
-    Parameters
-    ----------
-    name : callable
-        Returns the registered name whose champion is used if `uri` is None.
-    uri : str or Version or None
-        A directory with ``model.skops`` and ``card.json``, ``models:/name@alias`` or
-        ``models:/name/version``.
-    read : callable
-        Takes the located model.
-
-    Raises
-    ------
-    InputError
-        If the model is missing or unreadable; without a champion, the message names the command to make one.
+    `uri` is a directory with ``model.skops`` and ``card.json``, ``models:/name@alias`` or
+    ``models:/name/version``; None: the champion of the registered name that `name` returns. InputError if the
+    model is missing or unreadable; without a champion, the message names the command to make one.
     """
     try:
-        with located(name, uri) as found:
-            return read(found)
+        with located(name, uri) as model:
+            return read(model)
     except FOREIGN as exc:
-        where = uri.uri if isinstance(uri, Version) else uri
-        raise InputError(f"holds no {name()} model that training wrote", file=where) from exc
+        place = uri.uri if isinstance(uri, Version) else uri
+        raise InputError(f"holds no {name()} model that training wrote", file=place) from exc
 
 
 @dataclass(frozen=True)
 class Source(Generic[Model]):
-    """How models of a kind are found and read.
+    """Functions to find and read models of one kind.
 
     `name` returns their registered name; `called` is the attribute of the card that names the model.
     """
@@ -101,24 +90,24 @@ class Source(Generic[Model]):
     called: str = "model"
 
     def ref(self, found: Located, card: Any) -> ModelRef:
-        """Return how answers name the model that has a card."""
+        """Return the reference of a located model with this card."""
         version = found.version or card.data_digest[:12]
         return ModelRef(found.name(getattr(card, self.called)), version, found.uri, found.digest)
 
     def load(self, uri: Address = None) -> Served[Model]:
         """Load a model, by default the champion; errors as of `loaded`."""
 
-        def served(found: Located) -> Served[Model]:
-            model = self.read(found.directory)
-            return Served(model, self.ref(found, model.card))
+        def read_model(location: Located) -> Served[Model]:
+            model = self.read(location.directory)
+            return Served(model, self.ref(location, model.card))
 
-        return loaded(self.name, uri, served)
+        return loaded(self.name, uri, read_model)
 
     def head(self, uri: Address = None) -> Head:
-        """Read what is to be known of a model, without the model; errors as of `loaded`."""
+        """Read the card of a model, by default the champion, without the model; errors as of `loaded`."""
 
-        def head(found: Located) -> Head:
-            card = self.card(found.directory)
-            return Head(card, self.ref(found, card))
+        def read_card(location: Located) -> Head:
+            card = self.card(location.directory)
+            return Head(card, self.ref(location, card))
 
-        return loaded(self.name, uri, head)
+        return loaded(self.name, uri, read_card)

@@ -26,72 +26,78 @@ Model = Annotated[
 ]
 Output = Annotated[
     Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Write there instead of to the terminal."),
+    typer.Option("--output", "-o", metavar="FILE", help="File to write; default: standard output."),
 ]
 Shown = Annotated[
     Format | None,
-    typer.Option("--format", help="How verdicts are printed. Default: as the suffix of -o says, else table."),
+    typer.Option("--format", help="Output form. Default: by the suffix of -o, else table."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="The same as --format json.")]
 FailOnRegression = Annotated[
     bool, typer.Option("--fail-on-regression", help="Exit with 1 if a comparison gets the verdict fail.")
 ]
-KeepGoing = Annotated[bool, typer.Option("--keep-going", help="Skip what is bad in the input, and count it.")]
-Seed = Annotated[
-    int | None, typer.Option("--seed", min=0, max=2**32 - 1, help="Of all that is drawn at random.")
+KeepGoing = Annotated[
+    bool, typer.Option("--keep-going", help="Skip invalid parts of the input, and count them.")
 ]
-Directory = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the result goes.")]
-#: Of a server.
+Seed = Annotated[
+    int | None, typer.Option("--seed", min=0, max=2**32 - 1, help="Random seed. Default: the project's seed.")
+]
+Directory = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Directory for the result.")]
+#: Options of ``perfjudge serve``.
 Tokens = Annotated[
     Path | None,
     typer.Option(
         "--tokens",
         metavar="FILE",
         envvar="PERFJUDGE_TOKENS_FILE",
-        help="Who may ask, by lines as `perfjudge token` writes them. Needed where other machines can ask.",
+        help="Token file written by `perfjudge token`. Required if other machines can reach the server.",
     ),
 ]
-Seconds = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to answer in.")]
+Seconds = Annotated[float, typer.Option("--timeout", min=0.1, help="Time limit of an answer in seconds.")]
 BodySeconds = Annotated[
-    float, typer.Option("--body-timeout", min=0.1, help="Seconds in which the body of a request has to come.")
+    float, typer.Option("--body-timeout", min=0.1, help="Time limit of a request's body in seconds.")
 ]
 Shadow = Annotated[
     bool,
-    typer.Option("--shadow", help="Let challengers judge what the champions answer, and count who differs."),
+    typer.Option("--shadow", help="Let challengers judge the same requests, and count different verdicts."),
 ]
 LogLevel = Annotated[
     Literal["debug", "info", "warning", "error"] | None,
-    typer.Option("--log-level", help="Default: warning at a terminal, else info, with a line per request."),
+    typer.Option(
+        "--log-level", help="Log level. Default: warning at a terminal, else info, with a line per request."
+    ),
 ]
 LogFormat = Annotated[
     Literal["json", "text"] | None,
-    typer.Option("--log-format", help="Default: text at a terminal, else json."),
+    typer.Option("--log-format", help="Log format. Default: text at a terminal, else json."),
 ]
-Scopes = Annotated[Literal["read", "label", "read,label"], typer.Option("--scopes", help="What it allows.")]
+Scopes = Annotated[
+    Literal["read", "label", "read,label"], typer.Option("--scopes", help="Requests that the token allows.")
+]
 
 
 def taking(options: Mapping[str, Any]) -> Callable[[Command], Command]:
-    """Let a command take further options, which reach its ``**options`` where they were given.
+    """Return a decorator that adds options to a command, which gets the given ones as ``**options``.
 
     Parameters
     ----------
     options : mapping
-        By name, as typer takes them; each is None by default.
+        Annotations for typer by option name; each option is None by default.
     """
 
     def with_options(command: Command) -> Command:
-        own = list(signature(command, eval_str=True).parameters.values())[:-1]
-        further = [
+        parameters = list(signature(command, eval_str=True).parameters.values())[:-1]
+        parameters += [
             Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind)
             for name, kind in options.items()
         ]
 
-        def called(**values: Any) -> int:
+        def call_command(**values: Any) -> int:
             absent = [name for name in options if values[name] is None]
             return command(**{name: value for name, value in values.items() if name not in absent})
 
-        called.__name__, called.__doc__ = command.__name__, command.__doc__
-        called.__signature__ = Signature([*own, *further])  # type: ignore[attr-defined] # inspect looks for it
-        return called
+        call_command.__name__, call_command.__doc__ = command.__name__, command.__doc__
+        call_command.__signature__ = Signature(parameters)  # type: ignore[attr-defined] # read by inspect
+        return call_command
 
     return with_options

@@ -1,4 +1,4 @@
-"""Reports: one self-contained page a family, ``python -m serving.report FAMILY``."""
+"""Stage report: one self-contained page per family, ``python -m serving.report FAMILY``."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from serving.supply import supply
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write ``reports/<family>/index.html`` under the working directory; return the exit status."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if len(given) != 1 or given[0] not in FAMILIES:
+    families = list(sys.argv[1:] if arguments is None else arguments)
+    if len(families) != 1 or families[0] not in FAMILIES:
         sys.stderr.write(f"usage: python -m serving.report {{{','.join(FAMILIES)}}}\n")
         return 2
-    target = Places(given[0]).page
+    (family,) = families
     try:
-        with alone(given[0]):
-            write_text(target, supply(given[0]).page(Path()))
-    except Exception as exc:  # noqa: BLE001 - the net below every stage
+        with alone(family):
+            write_text(Places(family).page, supply(family).page(Path()))
+    except Exception as exc:  # noqa: BLE001 - the last resort of every stage
         return end(exc)
     return 0
 

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     from serving.http.bodies import Answered
 
-#: Options of a command that several families share: by name, as typer takes them; None where not given.
+#: Options of a command that several families share: typer's annotations, or values, by name.
 Options = Mapping[str, Any]
-#: Answers a body with the model of the door, if it needs one.
+#: Takes a body and the endpoint's model (None if it needs none); returns the answer.
 Handle = Callable[[bytes, Any], "Answered"]
-#: Answers bodies that wait together: for each its answer, or what its handler would raise.
+#: Takes several bodies and the model; returns for each its answer, or the exception of its handler.
 Together = Callable[[Sequence[bytes], Any], "Sequence[Answered | Exception]"]
 MEBIBYTE = 2**20
 
@@ -35,19 +35,16 @@ class Loader:
 
     Attributes
     ----------
-    name : callable
-        Returns the name under which versions of the model are registered.
+    name, others : callable
+        Return the registered name of the model, and further names of such models.
     load : callable
         Takes an address (None: the champion) and the given options; returns the model, with a ``ref``.
-    told, shape : callable, type
-        Takes a model or card and returns its ``/v1/models`` entry without the ``ref``; the type of that
-        entry.
+    told : callable
+        Takes a model or card; returns its ``/v1/models`` entry without the ``ref``, of the type ``shape``.
     card : callable or None
         Takes an address; returns the card with its ``ref``. None: the server loads the model first.
     trial : callable or None
         Sends a trial request to a model; raises if it cannot answer.
-    others : callable
-        Returns further names under which such models are registered.
     """
 
     name: Callable[[], str]
@@ -59,7 +56,7 @@ class Loader:
     others: Callable[[], Sequence[str]] = tuple
 
     def tried(self, address: Any, knobs: Options | None = None) -> Any:
-        """Load a version that answers a question; InputError if it cannot be loaded, or does not answer."""
+        """Load a model; InputError if it cannot be loaded, or fails its trial request."""
         from training.registry.champions import FOREIGN
 
         model = self.load(address, **(knobs or {}))
@@ -76,8 +73,7 @@ class Registered:
     """A registered model that a server uses.
 
     ``key`` and ``says`` are the option of ``perfjudge serve`` and its help; ``knobs`` are further options,
-    passed to the
-    loader as keywords.
+    passed to the loader as keywords.
     """
 
     key: str
@@ -98,12 +94,8 @@ class Opinion(NamedTuple):
 class ShadowSupply:
     """Functions to compare two models' answers to the same body.
 
-    Attributes
-    ----------
-    given : callable
-        Takes the media type and the content of an answer; returns the opinion on each case.
-    asked : callable
-        Takes the media type, a body and a model; returns its opinion on each case, in the same order.
+    ``given`` takes the media type and the content of an answer, ``asked`` the media type, a body and a model;
+    both return the opinion on each case, in the same order.
     """
 
     given: Callable[[str, bytes], Sequence[Opinion]]
@@ -119,9 +111,9 @@ class Endpoint:
     request, answer : type
         Models of the JSON bodies.
     handlers : mapping
-        Handlers by the media type of the body: JSON first, then others that are answered in the second.
+        Handlers by the media type of the body: JSON first, then others, whose answers have the second type.
     limit : int
-        The largest body, in bytes.
+        Maximum size of a body in bytes.
     model, loader : Registered, Loader or None
         The model that the endpoint needs, and its loader; without the model, the answer is 503.
     alone : bool
@@ -129,7 +121,7 @@ class Endpoint:
     described, told : mapping
         The JSON Schemas of bodies and of answers of the other types.
     together : callable or None
-        Answers several JSON bodies at once; each answer equals the one it would get alone.
+        Answers several JSON bodies at once; each answer equals the one to a single body.
     refusals : tuple of int
         Statuses of refusals that no other endpoint has.
     beside : ShadowSupply or None
@@ -165,16 +157,9 @@ class Endpoint:
 class Judging:
     """The part of ``perfjudge judge`` for one family.
 
-    Attributes
-    ----------
-    what : str
-        A word for the content of sources.
-    judge : callable
-        Takes the source, the model's address, the output settings, ``keep_going`` and the `options` that were
-        given;
-        returns the exit code.
-    recognised : callable or None
-        Returns whether a source is the family's; None: the family takes sources that no other one recognises.
+    ``what`` is a word for the content of sources. ``judge`` takes the source, the model's address, the output
+    settings, ``keep_going`` and the given `options`; it returns the exit code. ``recognised`` returns whether
+    a source is the family's; None: the family accepts sources that no other recognises.
     """
 
     what: str
@@ -196,8 +181,7 @@ class Counts:
 class Importing:
     """The part of ``perfjudge import`` for one family.
 
-    ``read`` takes the format, the sources, the output directory, ``keep_going``, and the `options` that were
-    given;
+    ``read`` takes the format, the sources, the output directory, ``keep_going``, and the given `options`;
     ``what`` is a word for the content of sources.
     """
 
@@ -211,16 +195,9 @@ class Importing:
 class Pages:
     """A family's routes other than its endpoints.
 
-    Attributes
-    ----------
-    add : callable
-        Adds the routes to the application; ``app.state.settings.options`` has the given options.
-    begun : callable
-        Takes the given options before the server listens; returns them with the defaults. Raises `InputError`
-        if they
-        cannot be used.
-    unseen : callable or None
-        Counts the labels that no training has used; returns None if that is not known now.
+    ``add`` adds the routes to the application, whose ``app.state.settings.options`` has the given options.
+    ``begun`` takes the given options before the server listens and returns them with the defaults; InputError
+    if they are invalid. ``unseen`` counts the labels that no training has used; None if that is unknown.
     """
 
     add: Callable[[FastAPI], None]
@@ -233,16 +210,9 @@ class Pages:
 class FamilyPlugin:
     """A family's part of the serving layer; its functions are imported on first use.
 
-    Attributes
-    ----------
-    page : callable
-        Returns the report of the project at a path as one self-contained HTML text.
-    commands : callable or None
-        Adds the family's commands to the command line.
-    labels : callable or None
-        Counts the stored labels by status. None: the family stores none.
-    words : callable or None
-        Describes the measurements of named cases of the project at a path.
+    ``page`` returns the report of the project at a path as one self-contained HTML text, ``commands`` adds
+    the family's commands to the command line, ``labels`` counts the stored labels by status, ``words``
+    describes the measurements of named cases of the project at a path. None: the family has no such part.
     """
 
     page: Callable[[Path], str]
@@ -258,21 +228,21 @@ class FamilyPlugin:
 
 def named(name: str) -> Any:
     """Import and return the attribute with this dotted name."""
-    module, _, own = name.rpartition(".")
-    return getattr(import_module(module), own)
+    module, _, attribute = name.rpartition(".")
+    return getattr(import_module(module), attribute)
 
 
 def deferred(name: str, *given: Any) -> Callable[..., Any]:
-    """Return a function that imports the one of this dotted name, and calls it, with `given` first."""
+    """Return a function that imports and calls the function with this dotted name, with `given` first."""
 
-    def called(*arguments: Any, **keywords: Any) -> Any:
+    def import_and_call(*arguments: Any, **keywords: Any) -> Any:
         return named(name)(*given, *arguments, **keywords)
 
-    return called
+    return import_and_call
 
 
 def supply(family: str) -> FamilyPlugin:
-    """Return what `family` supplies to this room."""
+    """Return the plugin of `family`."""
     supplied: FamilyPlugin = import_module(f"serving.{family}").SUPPLY
     return supplied
 
@@ -283,28 +253,27 @@ def supplies() -> Sequence[FamilyPlugin]:
 
 
 def registered() -> Iterator[Registered]:
-    """Yield the models that a server answers with."""
-    return (model for one in supplies() for model in one.models)
+    """Yield the models that a server uses."""
+    return (model for plugin in supplies() for model in plugin.models)
 
 
 def pages() -> Iterator[Pages]:
-    """Yield the further routes of the families that have any."""
-    return (one.pages for one in supplies() if one.pages is not None)
+    """Yield the families' routes other than endpoints."""
+    return (plugin.pages for plugin in supplies() if plugin.pages is not None)
 
 
 def doors() -> Iterator[Endpoint]:
-    """Yield the addresses that questions are posted to."""
-    return (door for one in supplies() for door in one.doors())
+    """Yield the endpoints of all families."""
+    return (endpoint for plugin in supplies() for endpoint in plugin.doors())
 
 
 def door_of(name: str) -> Endpoint:
-    """Return the endpoint of the models registered under `name`; InputError if none has it."""
-    names = {
-        known: door
-        for door in doors()
-        if door.loader
-        for known in (door.loader.name(), *door.loader.others())
-    }
-    if name not in names:
-        raise InputError(f'model "{name}" {unknown(name, names)}')
-    return names[name]
+    """Return the endpoint of a registered model; InputError if no endpoint has a model of this name."""
+    endpoints: dict[str, Endpoint] = {}
+    for endpoint in doors():
+        if endpoint.loader:
+            names = (endpoint.loader.name(), *endpoint.loader.others())
+            endpoints |= dict.fromkeys(names, endpoint)
+    if name not in endpoints:
+        raise InputError(f'model "{name}" {unknown(name, endpoints)}')
+    return endpoints[name]

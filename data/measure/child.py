@@ -112,10 +112,10 @@ class Output:
 class Child:
     """A running program. Ctrl-C does not reach it: this process ends its children itself.
 
+    InputError, with the program's name `place`, if it is not installed or cannot be run.
+
     Parameters
     ----------
-    place : str
-        The name of the program in errors.
     scratch : Path, optional
         Only for measured programs: the directory for temporary files, where the file ``output`` receives the
         output at the end; linear algebra uses one thread. Without it, the environment is unchanged.
@@ -133,12 +133,7 @@ class Child:
     group : Group or Descendants
         The program and all processes it started.
     used : tuple of float
-        User and kernel seconds, including those of children it waited for; known after `end`.
-
-    Raises
-    ------
-    InputError
-        If the program is not installed or cannot be run.
+        User and kernel seconds, including those of children it waited for; set by `end`.
     """
 
     #: Standard input and standard output; None: the output is kept.
@@ -318,14 +313,9 @@ def execute(
     cpu: int | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Finished:
-    """Run `command` to its end; `place`, `scratch`, `cpu` and `environment` are as for `Child`.
+    """Run `command` to its end; parameters and errors are as for `Child`.
 
-    Raises
-    ------
-    InputError
-        If the program is not installed.
-    TimedOutError
-        If it ran for longer than `limit` seconds; it and the processes it started were ended.
+    TimedOutError if it ran for longer than `limit` seconds; it and the processes it started were ended.
     """
     child = Child(command, place, scratch, cpu=cpu, environment=environment)
     try:

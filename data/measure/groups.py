@@ -79,12 +79,12 @@ class Group:
         Moving a running program instead would miss processes it has already started.
         """
         with _moving:
-            home = _home()
+            own_group = _own_group()
             self.add(0)
             try:
                 yield
             finally:
-                (home / _PROCESSES).write_text("0")
+                (own_group / _PROCESSES).write_text("0")
 
     def add(self, pid: int) -> None:
         """Move a process into the group; 0 is this process."""
@@ -243,9 +243,9 @@ def remove_abandoned(root: Path) -> None:
 @cache
 def _base(process: int) -> Path:
     """Return the parent of all groups of this process; create it on the first call."""
-    home = _home()
-    remove_abandoned(home)
-    base = home / f"perfjudge-{process}"
+    own_group = _own_group()
+    remove_abandoned(own_group)
+    base = own_group / f"perfjudge-{process}"
     base.mkdir()
     try:
         # missing in kernels before 5.14
@@ -260,12 +260,12 @@ def _base(process: int) -> Path:
     return base
 
 
-def _home() -> Path:
+def _own_group() -> Path:
     for line in (PROC / "self" / "mounts").read_text().splitlines():
         _, path, kind, *_ = line.split()
         if kind == "cgroup2":
-            own = dict(rows(PROC / "self" / "cgroup"))["0"]
-            return Path(path) / " ".join(own).lstrip(":/")
+            group = dict(rows(PROC / "self" / "cgroup"))["0"]
+            return Path(path) / " ".join(group).lstrip(":/")
     raise OSError("no control groups of version 2 are mounted")
 
 
@@ -297,16 +297,13 @@ class Quota:
         remove_abandoned(root)
         self.path = root / f"perfjudge-{os.getpid()}"
         self.path.mkdir()
-        self._weigh()
-        if not self._legacy and not (self.path / "cpu.max").exists():
-            self.path.rmdir()
-            raise OSError(f"{self.path} has no cpu.max: the cpu controller is not enabled")
-
-    def _weigh(self) -> None:
-        """Give the group the largest weight, so that only the quota slows a program, not other groups."""
+        # the largest weight, so that only the quota slows a program, not other groups
         name, largest = ("cpu.shares", "262144") if self._legacy else ("cpu.weight", "10000")
         if (self.path / name).exists():
             (self.path / name).write_text(largest)
+        if not self._legacy and not (self.path / "cpu.max").exists():
+            self.path.rmdir()
+            raise OSError(f"{self.path} has no cpu.max: the cpu controller is not enabled")
 
     def limit(self, processors: float) -> None:
         """Limit processor time to `processors` seconds per second."""

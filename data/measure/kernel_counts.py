@@ -170,18 +170,18 @@ class Program:
 
     def counts(self) -> dict[str, float]:
         """Return all counts so far."""
-        read = self._tree.counts()
-        found = {name: read[source] / scale for source, (name, scale) in NAMES.items()}
+        tree_counts = self._tree.counts()
+        counts = {name: tree_counts[source] / scale for source, (name, scale) in NAMES.items()}
         for pid in descendants(self._pid):
             for thread in threads(pid):
                 for file, names in (("status", SWITCHES), ("sched", SCHED)):
                     for name, words in rows(thread / file):
                         if name in names:
                             self._threads[thread.name, names[name]] = float(words[0])
-        found |= dict.fromkeys([*SWITCHES.values(), *SCHED.values()], 0.0)
+        counts |= dict.fromkeys([*SWITCHES.values(), *SCHED.values()], 0.0)
         for (_, name), count in self._threads.items():
-            found[name] += count
-        return found
+            counts[name] += count
+        return counts
 
     def levels(self) -> dict[str, float]:
         """Return the levels, summed over the processes; empty once the program has ended."""
@@ -192,8 +192,7 @@ class Program:
                     if name in names:
                         total[f"level_{name.removeprefix('se.')}"] += float(words[0])
             with suppress(OSError):
-                files = len(list((PROC / str(pid) / "fd").iterdir()))
-                total["level_files"] += files
+                total["level_files"] += len(list((PROC / str(pid) / "fd").iterdir()))
         return dict(total, resident=self._tree.resident_mebibytes) if total else {}
 
 
@@ -235,22 +234,22 @@ Numbers = dict[str, float]
 
 def counts(cpu: int) -> Numbers:
     """Return all counts so far; ``cpu.`` and ``irq.cpu.`` are those of processor `cpu`."""
-    found = (
-        processor_counts(cpu)
-        | vmstat()
-        | interrupts(cpu)
-        | _disks()
-        | _network()
-        | _pressure()
-        | _schedule(cpu)
-    )
-    return {name: value for name, value in found.items() if not _is_level(name)}
+    pressures = {
+        f"pressure.{resource}_{kind}": total
+        for resource in PRESSURES
+        for kind, total in pressure(PROC / "pressure" / resource).items()
+    }
+    # not every kernel has the scheduler's counts
+    schedule = zip(SCHEDULE, dict(rows(PROC / "schedstat")).get(f"cpu{cpu}", []), strict=False)
+    numbers = processor_counts(cpu) | vmstat() | interrupts(cpu) | _disks() | _network() | pressures
+    numbers |= {f"sched.{kind}": float(value) for kind, value in schedule if kind}
+    return {name: value for name, value in numbers.items() if not _is_level(name)}
 
 
 def levels(cpu: int) -> Numbers:
     """Return all levels."""
-    found = processor_counts(cpu) | vmstat() | _disks() | _memory() | _objects()
-    return {name: value for name, value in found.items() if _is_level(name)}
+    numbers = processor_counts(cpu) | vmstat() | _disks() | _memory() | _objects()
+    return {name: value for name, value in numbers.items() if _is_level(name)}
 
 
 def _is_level(name: str) -> bool:
@@ -259,15 +258,15 @@ def _is_level(name: str) -> bool:
 
 def processor_counts(cpu: int) -> Numbers:
     """Return counts and levels of processes, and processor times of the machine and of `cpu`."""
-    found: Numbers = {}
+    numbers: Numbers = {}
     for name, values in rows(PROC / "stat"):
         if name in {"cpu", f"cpu{cpu}"}:
             place = "stat" if name == "cpu" else "cpu"
             for kind, ticks in zip(CPU_TIMES, values, strict=False):
-                found[f"{place}.{kind}"] = float(int(ticks) * TICK_MILLISECONDS)
+                numbers[f"{place}.{kind}"] = float(int(ticks) * TICK_MILLISECONDS)
         elif name in {"intr", "ctxt", "processes", "softirq"} or name.startswith("procs_"):
-            found[f"stat.{name}"] = float(values[0])
-    return found
+            numbers[f"stat.{name}"] = float(values[0])
+    return numbers
 
 
 def vmstat() -> Numbers:
@@ -318,40 +317,28 @@ def _network() -> Numbers:
     return {name: float(value) for name, value in counted.items()}
 
 
-def _pressure() -> Numbers:
-    return {
-        f"pressure.{resource}_{kind}": total
-        for resource in PRESSURES
-        for kind, total in pressure(PROC / "pressure" / resource).items()
-    }
-
-
-def _schedule(cpu: int) -> Numbers:
-    """Return the scheduler's counts of a processor; empty if the kernel has none."""
-    values = dict(rows(PROC / "schedstat")).get(f"cpu{cpu}", [])
-    return {f"sched.{kind}": float(value) for kind, value in zip(SCHEDULE, values, strict=False) if kind}
-
-
 def _memory() -> Numbers:
-    level = {f"meminfo.{name}": float(words[0]) for name, words in rows(PROC / "meminfo") if name in MEMINFO}
+    numbers = {
+        f"meminfo.{name}": float(words[0]) for name, words in rows(PROC / "meminfo") if name in MEMINFO
+    }
     zone = ""
     for name, words in rows(PROC / "zoneinfo"):
         if name == "Node":
             zone = words[-1]
         elif name == "pages" and words[0] == "free":
-            level[f"zone.{zone}_free"] = float(words[1])
+            numbers[f"zone.{zone}_free"] = float(words[1])
         elif name == "count":
-            level[f"zone.{zone}_ready"] = level.get(f"zone.{zone}_ready", 0.0) + float(words[0])
-    return level
+            numbers[f"zone.{zone}_ready"] = numbers.get(f"zone.{zone}_ready", 0.0) + float(words[0])
+    return numbers
 
 
 def _objects() -> Numbers:
-    level = {f"slab.{name}": float(values[0]) for name, values in rows(PROC / "slabinfo") if name in SLABS}
+    numbers = {f"slab.{name}": float(values[0]) for name, values in rows(PROC / "slabinfo") if name in SLABS}
     for line in lines(PROC / "buddyinfo"):
         zone, *free = line.partition("zone")[2].split()
         if zone == "Normal":
-            level |= {f"buddy.order_{order}": float(blocks) for order, blocks in enumerate(free)}
-    return level
+            numbers |= {f"buddy.order_{order}": float(blocks) for order, blocks in enumerate(free)}
+    return numbers
 
 
 def unit(name: str) -> str:

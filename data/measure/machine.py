@@ -60,7 +60,7 @@ class Pinned:
 
     def __init__(self, processor: int | None, nice: int | None) -> None:
         self._processor, self._nice = processor, nice
-        self._before = os.sched_getaffinity(0), os.nice(0), _session()
+        self._before = os.sched_getaffinity(0), os.nice(0), _session_niceness()
         self.settings: dict[str, str] = {}
 
     def __enter__(self) -> Self:
@@ -70,11 +70,11 @@ class Pinned:
                 os.sched_setaffinity(0, {self._processor})
                 self.settings["processor"] = str(self._processor)
             except OSError as exc:
-                self.settings["processor"] += f": {self._processor} is not to be had ({exc})"
+                self.settings["processor"] += f": {self._processor} is not available ({exc})"
         self.settings["nice"] = str(os.nice(0))
         if self._nice is not None:
             try:
-                _prefer(self._nice, None if self._before[2] is None else self._nice)
+                _set_niceness(self._nice, None if self._before[2] is None else self._nice)
                 self.settings["nice"] = str(self._nice)
             except OSError as exc:
                 self.settings["nice"] += f": {self._nice} is not allowed ({exc})"
@@ -86,17 +86,17 @@ class Pinned:
         if self._nice is not None:
             # lowering the niceness again may not be allowed
             with suppress(OSError):
-                _prefer(nice, session)
+                _set_niceness(nice, session)
 
 
-def _session() -> int | None:
+def _session_niceness() -> int | None:
     """Return the niceness of this session if sessions are scheduling groups, else None."""
     # the file is missing in kernels without such groups, and empty for a process without a group
-    said = AUTOGROUP.read_text().split() if AUTOGROUP.exists() else []
-    return int(said[-1]) if said else None
+    words = AUTOGROUP.read_text().split() if AUTOGROUP.exists() else []
+    return int(words[-1]) if words else None
 
 
-def _prefer(nice: int, session: int | None) -> None:
+def _set_niceness(nice: int, session: int | None) -> None:
     os.setpriority(os.PRIO_PROCESS, 0, nice)
     # if sessions are groups, a process's niceness only counts within its session
     if session is not None:
@@ -137,8 +137,8 @@ def stress_ng() -> str:
 
 def _field(path: Path, key: str, separator: str = ":") -> str:
     for line in _text(path).splitlines():
-        found, _, value = line.partition(separator)
-        if found.strip() == key:
+        name, _, value = line.partition(separator)
+        if name.strip() == key:
             return " ".join(value.split())
     return "unknown"
 
@@ -194,9 +194,9 @@ def topology() -> Topology:
 
 def _processors(text: str) -> list[int]:
     """Parse a list of processors such as ``0-1,4``."""
-    found: list[int] = []
+    processors: list[int] = []
     for part in text.split(","):
         first, _, last = part.partition("-")
         if first.isdecimal():
-            found += range(int(first), int(last or first) + 1)
-    return found
+            processors += range(int(first), int(last or first) + 1)
+    return processors

@@ -39,7 +39,7 @@ class CountedEvent(NamedTuple):
     line: int
     time: str
     event: str
-    told: str
+    value: str
 
 
 def read(path: Path, reserved: Container[str] = (TIME,)) -> pd.DataFrame:
@@ -54,8 +54,8 @@ def read(path: Path, reserved: Container[str] = (TIME,)) -> pd.DataFrame:
     -------
     DataFrame
         One row per interval: its end ``t_seconds``, then a column per event with the count within the
-        interval,
-        by the names in the file; missing where nothing was counted. task-clock is in ms, as perf prints it.
+        interval, by the names in the file; missing where nothing was counted. task-clock is in ms, as perf
+        prints it.
 
     Raises
     ------
@@ -79,8 +79,8 @@ def parsed(text: str, source: Path | str, reserved: Container[str] = (TIME,)) ->
     ]
     rows: dict[float, dict[str, float]] = {}
     try:
-        for told in _counted(lines):
-            _add(rows, told, reserved)
+        for counted in _counted_events(lines):
+            _add_count(rows, counted, reserved)
     except InputError as exc:
         raise exc.within(source) from exc
     if not rows:
@@ -88,27 +88,27 @@ def parsed(text: str, source: Path | str, reserved: Container[str] = (TIME,)) ->
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis(TIME).sort_index().reset_index()
 
 
-def _add(rows: dict[float, dict[str, float]], told: CountedEvent, reserved: Container[str]) -> None:
-    number, time, event, count = told
+def _add_count(rows: dict[float, dict[str, float]], counted: CountedEvent, reserved: Container[str]) -> None:
+    number, time, event, count = counted
     if event in reserved:
         problem = f'counts an event called "{event}", which is the name of a column of samples'
         raise InputError(problem, line=number)
-    within = rows.setdefault(_number(number, time, TIME), {})
-    if event in within:
+    interval = rows.setdefault(_number(number, time, TIME), {})
+    if event in interval:
         raise InputError(f'counts "{event}" twice in one interval', line=number)
-    within[event] = np.nan if count in UNCOUNTED else _number(number, count, event)
+    interval[event] = np.nan if count in UNCOUNTED else _number(number, count, event)
 
 
-def _counted(lines: list[tuple[int, str]]) -> Iterator[CountedEvent]:
+def _counted_events(lines: list[tuple[int, str]]) -> Iterator[CountedEvent]:
     if not lines:
         return iter(())
     first = lines[0][1].lstrip()
     if first.startswith("{"):
-        return _of_json(lines)
-    return _separated(lines) if _TIME.match(first) else _named(lines)
+        return _json_events(lines)
+    return _separated_events(lines) if _TIME.match(first) else _table_events(lines)
 
 
-def _separated(lines: Iterable[tuple[int, str]]) -> Iterator[CountedEvent]:
+def _separated_events(lines: Iterable[tuple[int, str]]) -> Iterator[CountedEvent]:
     for number, line in lines:
         begin = _TIME.match(line)
         fields = line[begin.end() :].split(begin["separator"]) if begin else []
@@ -118,19 +118,18 @@ def _separated(lines: Iterable[tuple[int, str]]) -> Iterator[CountedEvent]:
         yield CountedEvent(number, begin["time"], fields[_EVENT], fields[_COUNT])
 
 
-def _of_json(lines: Iterable[tuple[int, str]]) -> Iterator[CountedEvent]:
+def _json_events(lines: Iterable[tuple[int, str]]) -> Iterator[CountedEvent]:
     for number, line in lines:
         try:
-            told = json.loads(line)
-            yield CountedEvent(
-                number, str(told["interval"]), str(told["event"]), str(told["counter-value"]).strip()
-            )
+            fields = json.loads(line)
+            time, event, count = (str(fields[key]) for key in ("interval", "event", "counter-value"))
         except (ValueError, TypeError, LookupError) as exc:
             expected = 'expected {"interval", "counter-value", "event"} as perf stat -I 200 -j prints them'
             raise InputError(f"{line.strip()[:40]!r}: {expected}", line=number) from exc
+        yield CountedEvent(number, time, event, count.strip())
 
 
-def _named(lines: list[tuple[int, str]]) -> Iterator[CountedEvent]:
+def _table_events(lines: list[tuple[int, str]]) -> Iterator[CountedEvent]:
     """Yield the cells of a table whose header has a column of time and one per event."""
     head = lines[0][1]
     separator = max(",;\t", key=head.count)
@@ -149,14 +148,14 @@ def _named(lines: list[tuple[int, str]]) -> Iterator[CountedEvent]:
                 yield CountedEvent(number, row[time], event, UNCOUNTED[0] if blank else count)
 
 
-def _number(line: int, told: str, name: str) -> float:
+def _number(line: int, text: str, name: str) -> float:
     try:
-        found = float(told)
+        number = float(text)
     except ValueError:
-        raise InputError(f'{name}="{told[:40]}" is not a count', line=line) from None
-    if not 0 <= found < MAX_COUNT:
-        raise InputError(f"{name}={told[:40]} must be 0 or more, and less than 2**64", line=line)
-    return found
+        raise InputError(f'{name}="{text[:40]}" is not a count', line=line) from None
+    if not 0 <= number < MAX_COUNT:
+        raise InputError(f"{name}={text[:40]} must be 0 or more, and less than 2**64", line=line)
+    return number
 
 
 _MODIFIER = re.compile(r":[a-zA-Z]+$")
@@ -168,14 +167,14 @@ PLAIN = {"LC_ALL": "C"}
 
 def uncountable(events: Sequence[str]) -> dict[str, str]:
     """Return the events that perf cannot count on this machine, with the reasons; InputError without perf."""
-    return {event: why for event in events if (why := _why_not(event))}
-
-
-def _why_not(event: str) -> str:
-    done = execute(["perf", "stat", "-x,", "-e", event, "true"], "events", environment=PLAIN)
-    if done.code:
-        return "is unknown to perf"
-    return next((mark.strip("<>") for mark in UNCOUNTED[1:] if mark in done.output), "")
+    reasons = {}
+    for event in events:
+        done = execute(["perf", "stat", "-x,", "-e", event, "true"], "events", environment=PLAIN)
+        if done.code:
+            reasons[event] = "is unknown to perf"
+        elif UNCOUNTED[1] in done.output:
+            reasons[event] = UNCOUNTED[1].strip("<>")
+    return reasons
 
 
 class Counting:
@@ -196,13 +195,13 @@ class Counting:
 
     def enable(self) -> None:
         """Start counting; InputError if perf has ended."""
-        self._ask(b"enable\n")
+        self._send_command(b"enable\n")
 
     def ready(self) -> None:
         """Wait until perf is ready to count; InputError if it has ended."""
-        self._ask(b"ping\n")
+        self._send_command(b"ping\n")
 
-    def _ask(self, command: bytes) -> None:
+    def _send_command(self, command: bytes) -> None:
         with suppress(BrokenPipeError):
             os.write(self._commands, command)
         if not os.read(self._acknowledged, 16):

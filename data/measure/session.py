@@ -130,21 +130,11 @@ class Journal(Generic[Entry]):
     ) -> Self:
         """Read the journal at `path`, or create it for the measurement that `begun` describes.
 
-        Parameters
-        ----------
-        begun : mapping
-            The suite, and the settings of the machine that must not change.
-        entry, note : type
-            The types of records; a record is a note if it has exactly the keys of `note`.
-        able : mapping, optional
-            The parts of the suite, by name, that this machine and this user can measure; they must not change
-            either, so that all entries have the same parts.
-
-        Raises
-        ------
-        InputError
-            If the file belongs to another suite or machine, was begun with other abilities, or has an invalid
-            line.
+        `begun` has the suite, and the settings of the machine that must not change. `able` lists the parts of
+        the suite, by name, that this machine and this user can measure; they must not change either. `entry`
+        and `note` are the types of records; a record is a note if it has exactly the keys of `note`.
+        InputError if the file belongs to another suite or machine, was begun with other abilities, or has an
+        invalid line.
         """
         if not path.exists():
             write_text(path, json.dumps({"suite": begun} | ({} if able is None else {"able": able})) + "\n")
@@ -152,16 +142,15 @@ class Journal(Generic[Entry]):
         if first.get("suite") != begun:
             raise InputError("was begun with another suite; name another directory or remove it", file=path)
         _require_able(able or {}, first.get("able", {}), path)
-        journal, an_entry = cls(path, []), TypeAdapter(entry)
-        others: list[tuple[Any, list[Any]]] = [(TimedOutRun, journal.invalid)]
-        others += [(note, journal.notes)] if note else []
-        kinds: dict[frozenset[str], tuple[list[Any], TypeAdapter[Any]]] = {
-            frozenset(one.name for one in fields(kind)): (found, TypeAdapter(kind)) for kind, found in others
-        }
+        journal = cls(path, [])
+        entries: tuple[list[Any], TypeAdapter[Any]] = (journal.entries, TypeAdapter(entry))
+        kinds: dict[frozenset[str], tuple[list[Any], TypeAdapter[Any]]] = {}
+        for kind, kept in ((TimedOutRun, journal.invalid), *(((note, journal.notes),) if note else ())):
+            kinds[frozenset(field.name for field in fields(kind))] = (kept, TypeAdapter(kind))
         for number, record in enumerate(records, 2):
-            found, adapter = kinds.get(frozenset(record), (journal.entries, an_entry))
+            kept, adapter = kinds.get(frozenset(record), entries)
             try:
-                found.append(adapter.validate_python(record))
+                kept.append(adapter.validate_python(record))
             except ValidationError as exc:
                 raise InputError(said(exc, "the line"), file=path, line=number) from exc
         return journal
@@ -181,11 +170,6 @@ class Journal(Generic[Entry]):
         self.invalid.append(run)
         self._append([run])
 
-    def invalid_runs(self) -> list[dict[str, Any]]:
-        """Return the invalid runs that have not been measured since, as records of the file."""
-        measured = {json.dumps(entry.key) for entry in self.entries}
-        return [asdict(one) for one in self.invalid if one.run not in measured]
-
     def _append(self, records: Iterable[Any]) -> None:
         with self.path.open("a", encoding="utf-8") as file:
             file.write("".join(json.dumps(asdict(record)) + "\n" for record in records))
@@ -194,10 +178,19 @@ class Journal(Generic[Entry]):
 def _records(path: Path) -> list[dict[str, Any]]:
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     # a line that was interrupted, for example by a power cut, has no line end
-    whole = [line for line in lines if line.endswith("\n")]
-    if len(whole) < len(lines):
-        write_text(path, "".join(whole))
-    return [_record(line, path, number) for number, line in enumerate(whole, 1)]
+    complete = [line for line in lines if line.endswith("\n")]
+    if len(complete) < len(lines):
+        write_text(path, "".join(complete))
+    records = []
+    for number, line in enumerate(complete, 1):
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError as exc:
+            raise InputError(f"is not JSON ({exc.msg})", file=path, line=number) from exc
+        if not isinstance(record, dict):
+            raise InputError(f"{line[:40]!r} is not a record", file=path, line=number)
+        records.append(record)
+    return records
 
 
 def _require_able(able: Mapping[str, Sequence[str]], before: Any, path: Path) -> None:
@@ -205,19 +198,9 @@ def _require_able(able: Mapping[str, Sequence[str]], before: Any, path: Path) ->
         then = before.get(what, now) if isinstance(before, dict) else now
         changed = [name for name in dict.fromkeys([*then, *now]) if (name in then) != (name in now)]
         if changed:
-            told = "is not to be had here" if changed[0] in then else "was not to be had then"
-            told = f'was begun with other {what} ("{changed[0]}" {told})'
-            raise InputError(f"{told}; go on as then, or name another directory", file=path)
-
-
-def _record(line: str, path: Path, number: int) -> dict[str, Any]:
-    try:
-        record = json.loads(line)
-    except json.JSONDecodeError as exc:
-        raise InputError(f"is not JSON ({exc.msg})", file=path, line=number) from exc
-    if not isinstance(record, dict):
-        raise InputError(f"{line[:40]!r} is no record", file=path, line=number)
-    return record
+            change = "is not available here" if changed[0] in then else "was not available then"
+            problem = f'was begun with other {what} ("{changed[0]}" {change})'
+            raise InputError(f"{problem}; go on as then, or name another directory", file=path)
 
 
 class Screen:
@@ -268,7 +251,7 @@ class Planned(Protocol):
 
 Plan = TypeVar("Plan", bound=Planned)
 Made = TypeVar("Made")
-One = TypeVar("One")
+Element = TypeVar("Element")
 
 
 @dataclass
@@ -311,8 +294,8 @@ class Session(Generic[Entry]):
         able: Mapping[str, Sequence[str]] | None = None,
     ) -> Self:
         """Begin or resume the measurement of a suite in `directory`; errors as of `Journal.open`."""
-        described = machine.settings()
-        same = {name: described[setting] for name, setting in suite.SAME.items()}
+        settings = machine.settings()
+        same = {name: settings[setting] for name, setting in suite.SAME.items()}
         # a measurement may be resumed with another time limit
         begun = suite.model_dump(mode="json", exclude={"timeout"}) | same
         journal = Journal.open(directory / "journal.jsonl", begun, entry, note, able)
@@ -322,16 +305,19 @@ class Session(Generic[Entry]):
         """Write the tables and ``settings.json``; return whether the measurement is complete."""
         directory = self.journal.path.parent
         tables.write(directory)
+        # invalid runs that have not been measured since
+        measured = {json.dumps(entry.key) for entry in self.journal.entries}
+        invalid = [asdict(run) for run in self.journal.invalid if run.run not in measured]
         about = {"machine": machine.settings(), "suite": suite.model_dump(mode="json")}
-        described = {**about, "invalid": self.journal.invalid_runs(), **settings}
-        write_json(directory / "settings.json", described)
+        write_json(directory / "settings.json", {**about, "invalid": invalid, **settings})
         return self.finished
 
     def waiting(self, everything: Sequence[Plan]) -> list[Plan]:
         """Return the runs that have no entry; invalid runs are repeated only with a higher limit."""
-        kept, limit = {entry.key for entry in self.journal.entries}, self.limits.timeout or TimeLimits.LEAST
-        given_up = {one.run for one in self.journal.invalid if one.limit >= limit}
-        return [one for one in everything if one.key not in kept and _written(one.key) not in given_up]
+        measured = {entry.key for entry in self.journal.entries}
+        limit = self.limits.timeout or TimeLimits.LEAST
+        given_up = {run.run for run in self.journal.invalid if run.limit >= limit}
+        return [run for run in everything if run.key not in measured and json.dumps(run.key) not in given_up]
 
     def measure(
         self,
@@ -344,36 +330,29 @@ class Session(Generic[Entry]):
         `make` measures a batch; it returns the entries and the share of the machine that others used. Batches
         are repeated as a whole.
         """
-        waiting, whole = self.waiting(everything), len(everything)
-        for at in range(0, len(waiting), batch):
-            now = waiting[at : at + batch]
-            progress = partial(self.screen.advance, whole - len(waiting) + at, whole)
-            progress(now[-1].told)
+        waiting, total = self.waiting(everything), len(everything)
+        for start in range(0, len(waiting), batch):
+            runs = waiting[start : start + batch]
+            progress = partial(self.screen.advance, total - len(waiting) + start, total)
+            progress(runs[-1].told)
             try:
-                entries, _ = quietest(partial(make, now), self.foreign, self.attempts, progress)
+                entries, _ = quietest(partial(make, runs), self.foreign, self.attempts, progress)
             except TimedOutError as exc:
-                self._give_up(now, exc)
+                for run in runs:
+                    self.screen.say(f"invalid: {run.told}: {exc}")
+                    self.journal.add_invalid(TimedOutRun(json.dumps(run.key), str(exc), exc.seconds))
             else:
                 self.journal.add(*entries)
-        self.screen.advance(whole, whole, "done")
-
-    def _give_up(self, planned: Sequence[Plan], error: TimedOutError) -> None:
-        for one in planned:
-            self.screen.say(f"invalid: {one.told}: {error}")
-            self.journal.add_invalid(TimedOutRun(_written(one.key), str(error), error.seconds))
+        self.screen.advance(total, total, "done")
 
 
-def _written(key: Hashable) -> str:
-    return json.dumps(key)
-
-
-def shuffled(blocks: Iterable[Iterable[One]], shuffle: random.Random) -> list[One]:
+def shuffled(blocks: Iterable[Iterable[Element]], shuffle: random.Random) -> list[Element]:
     """Return the elements of all blocks, block by block, each block in random order."""
-    found: list[One] = []
+    elements: list[Element] = []
     for block in map(list, blocks):
         shuffle.shuffle(block)
-        found += block
-    return found
+        elements += block
+    return elements
 
 
 def quietest(
@@ -390,7 +369,7 @@ def quietest(
             break
         progress(f"waiting: others use {least:.0%} of the machine")
         time.sleep(PATIENCE)
-        again, share = make()
+        repeated, share = make()
         if share < least:
-            made, least = again, share
+            made, least = repeated, share
     return made, least

@@ -51,24 +51,24 @@ def read(
         if size > MAX_BYTES:
             raise InputError(f"unpacks to {size >> 20} MB; expected {MAX_BYTES >> 20} at most", file=path)
         with np.load(path, allow_pickle=False) as archive:
-            there = list(archive.files)
-            found = {name: archive[name] for name in specs if name in there}
+            names = list(archive.files)
+            arrays = {name: archive[name] for name in specs if name in names}
     except FileNotFoundError as exc:
         raise InputError("no such file", file=path) from exc
     except _UNREADABLE as exc:
         raise InputError(f"is not a readable NumPy archive ({exc})", file=path) from exc
-    missing = [name for name in specs if name not in found and name not in optional]
+    missing = [name for name in specs if name not in arrays and name not in optional]
     if missing:
-        raise InputError(f'lacks the array "{missing[0]}"; found {", ".join(there)[:200]}', file=path)
+        raise InputError(f'lacks the array "{missing[0]}"; found {", ".join(names)[:200]}', file=path)
     sizes: dict[str, int] = {}
-    for name, array in found.items():
-        told = _wrong(array, specs[name], sizes)
-        if told:
-            raise InputError(told, file=path, place=f'array "{name}"')
-    return found
+    for name, array in arrays.items():
+        difference = _difference(array, specs[name], sizes)
+        if difference:
+            raise InputError(difference, file=path, place=f'array "{name}"')
+    return arrays
 
 
-def _wrong(array: NDArray[Any], spec: ArraySpec, sizes: dict[str, int]) -> str:
+def _difference(array: NDArray[Any], spec: ArraySpec, sizes: dict[str, int]) -> str:
     """Return the difference of an array from its spec, empty if none; add the named sizes to `sizes`."""
     # members that are not arrays are read as bytes
     shape, dtype = np.shape(array), np.asarray(array).dtype

@@ -32,8 +32,8 @@ def cells(path: Path, columns: Sequence[str] = (), **options: Any) -> pd.DataFra
         table = table.rename(columns=str.strip)
     for column in columns:
         if column not in table:
-            found = ", ".join(table.columns)
-            raise InputError(f'lacks the column "{column}"; found {found}', file=path, line=1)
+            present = ", ".join(table.columns)
+            raise InputError(f'lacks the column "{column}"; found {present}', file=path, line=1)
     return table
 
 
@@ -87,33 +87,26 @@ def numbers(
 ) -> pd.Series:
     """Return a column of cells, text or numbers, as numbers.
 
-    Parameters
-    ----------
-    expected : str
-        Description of a valid cell, for the error.
-    wrong : callable
-        Marks invalid numbers; cells that are not numbers are NaN.
-    gaps : bool
-        Whether an empty cell may represent a missing number.
-    first : int
-        Line of the first row.
-
-    Raises
-    ------
-    InputError
-        At the first invalid cell, with its line.
+    `wrong` marks invalid numbers; cells that are not numbers are NaN. With `gaps`, empty cells are missing
+    numbers. InputError at the first invalid cell, with its line, which is `first` for the first row;
+    `expected` describes a valid cell.
     """
     text = column.str.strip() if column.dtype == "str" else column
-    found = pd.to_numeric(text, errors="coerce").astype("float64")
-    bad = wrong(found.to_numpy()) & ~((text == "") & gaps).to_numpy(bool)
-    refuse(bad, lambda row: f'{column.name}="{str(text.iloc[row])[:_SHOWN]}" is not {expected}', path, first)
-    return found
+    values = pd.to_numeric(text, errors="coerce").astype("float64")
+    invalid = wrong(values.to_numpy()) & ~((text == "") & gaps).to_numpy(bool)
+    refuse(
+        invalid, lambda row: f'{column.name}="{str(text.iloc[row])[:_SHOWN]}" is not {expected}', path, first
+    )
+    return values
 
 
 def refuse(
     wrong: NDArray[np.bool_] | pd.Series, told: Callable[[int], str], path: Path, first: int = 2
 ) -> None:
-    """Raise an InputError at the line of the first row that is `wrong`, if any; row 0 is line `first`."""
+    """Raise an InputError at the line of the first row that is `wrong`, if any.
+
+    `told` takes the number of a row and returns the problem; row 0 is in line `first`.
+    """
     rows = np.flatnonzero(wrong)
     if len(rows):
         raise InputError(told(int(rows[0])), file=path, line=int(rows[0]) + first)

@@ -40,56 +40,56 @@ def require_unique_keys(document: bytes) -> None:
     """
     # decoding drops repeated keys, so that fewer colons are left
     try:
-        left = _colons(_NUMBERS.sub(b"0", document))
+        n_colons = _colons_after_decoding(_NUMBERS.sub(b"0", document))
     except (ValueError, RecursionError):
-        left = None
-    if left != document.count(b":") or _ESCAPED_COLON in document:
+        n_colons = None
+    if n_colons != document.count(b":") or _ESCAPED_COLON in document:
         _refuse_repeated(document)
 
 
-def _colons(document: bytes | msgspec.Raw) -> int:
+def _colons_after_decoding(document: bytes | msgspec.Raw) -> int:
     """Return the number of colons after JSON is decoded and encoded; in chunks, to save memory."""
     raw = bytes(document)
     if len(raw) <= _AT_ONCE:
         return msgspec.json.encode(msgspec.json.decode(raw)).count(b":")
     parts = msgspec.json.decode(raw, type=dict[str, msgspec.Raw] | list[msgspec.Raw] | str)
     if isinstance(parts, dict):
-        return sum(key.count(":") + 1 + _colons(part) for key, part in parts.items())
-    return parts.count(":") if isinstance(parts, str) else sum(map(_colons, parts))
+        return sum(key.count(":") + 1 + _colons_after_decoding(part) for key, part in parts.items())
+    return parts.count(":") if isinstance(parts, str) else sum(map(_colons_after_decoding, parts))
 
 
 def _refuse_repeated(document: bytes) -> None:
-    # for each open object its keys and the last of them, for each open list None and the index
-    opened: list[tuple[set[str] | None, list[Any]]] = []
+    # for each open object its keys, for each open list None
+    key_sets: list[set[str] | None] = []
+    # the last key or index of each of them
+    path: list[str | int] = []
     for match in _PLACES.finditer(document):
         token = match[0]
-        if token == b"{":
-            opened.append((set(), [""]))
-        elif token == b"[":
-            opened.append((None, [0]))
+        if token in {b"{", b"["}:
+            key_sets.append(set() if token == b"{" else None)
+            path.append("" if token == b"{" else 0)
         elif token in b"}]":
-            opened.pop()
+            key_sets.pop()
+            path.pop()
         elif token == b",":
-            keys, at = opened[-1]
-            if keys is None:
-                at[0] += 1
+            if isinstance(index := path[-1], int):
+                path[-1] = index + 1
         elif token.endswith(b":"):
-            keys, at = opened[-1]
+            keys = key_sets[-1]
             key = json.loads(token[:-1].decode("utf-8", "surrogatepass"))
             assert keys is not None, "only objects have keys"
             if key in keys:
-                place = "".join(_step(step) for _, (step,) in opened[:-1]).removeprefix(".")
+                steps = (
+                    f"[{step}]" if isinstance(step, int) else f".{step[:_QUOTED_TEXT]}" for step in path[:-1]
+                )
+                place = "".join(steps).removeprefix(".")
                 line = document.count(b"\n", 0, match.start()) + 1
-                raise InputError(_twice(key), line=line, place=place or None)
+                raise InputError(_repeated_key(key), line=line, place=place or None)
             keys.add(key)
-            at[0] = key
+            path[-1] = key
 
 
-def _step(step: str | int) -> str:
-    return f"[{step}]" if isinstance(step, int) else f".{step[:_QUOTED_TEXT]}"
-
-
-def _twice(key: object) -> str:
+def _repeated_key(key: object) -> str:
     return f"the key {json.dumps(str(key)[:_QUOTED_TEXT], ensure_ascii=False)} appears twice"
 
 
@@ -104,7 +104,7 @@ class _UniqueKeys:
                 continue
             name = self.construct_object(key)
             if name in keys:
-                raise InputError(_twice(name), line=key.start_mark.line + 1)
+                raise InputError(_repeated_key(name), line=key.start_mark.line + 1)
             keys.add(name)
         return node
 
@@ -128,12 +128,10 @@ def written(path: Path, stage: str) -> dict[str, Any]:
     return content
 
 
-def _whole(given: Any) -> Any:
-    return int(given) if isinstance(given, float) and given.is_integer() else given
-
-
 #: Accepts 4.0 as 4, as JSON Schema does.
-AS_WHOLE = BeforeValidator(_whole)
+AS_WHOLE = BeforeValidator(
+    lambda value: int(value) if isinstance(value, float) and value.is_integer() else value
+)
 _UNKNOWN = "unknown_key"
 #: Maximum number of characters of a key or a value in a message.
 _QUOTED = 100
@@ -151,10 +149,10 @@ class _Known(BaseModel):
         known = [field.alias or name for name, field in cls.model_fields.items()]
         for key in map(str, content) if isinstance(content, dict) else ():
             if key not in known:
-                problem = unknown(key[:_QUOTED], known)
-                told = PydanticCustomError(_UNKNOWN, "{problem}", {"problem": problem})
-                wrong = InitErrorDetails(type=told, loc=(key,), input=None)
-                raise ValidationError.from_exception_data(cls.__name__, [wrong])
+                problem = {"problem": unknown(key[:_QUOTED], known)}
+                error = PydanticCustomError(_UNKNOWN, "{problem}", problem)
+                details = InitErrorDetails(type=error, loc=(key,), input=None)
+                raise ValidationError.from_exception_data(cls.__name__, [details])
         return content
 
 
@@ -176,22 +174,18 @@ def said(exc: ValidationError, whole: str = "the file") -> str:
     `whole` is the name of the whole document, for problems without a single place.
     """
     first = exc.errors(include_url=False)[0]
-    place = ".".join(str(part)[:_QUOTED] for part in first["loc"] if not _of_union(part))
-    told = first["msg"].removeprefix("Value error, ")
+    # parts that name one of several allowed types are left out
+    parts = (str(part)[:_QUOTED] for part in first["loc"])
+    place = ".".join(part for part in parts if not part.startswith(("constrained-", "list[")))
+    problem = first["msg"].removeprefix("Value error, ")
     if first["type"] == _UNKNOWN:
-        return f"{place} {told}"
+        return f"{place} {problem}"
     # do not quote the value if a key is missing or the whole document is wrong
     value = f"={_short(first['input'])}" if place and first["type"] != "missing" else ""
-    return f"{place or whole}{value}: {told}"
-
-
-def _of_union(part: int | str) -> bool:
-    """Return whether a part of the place names one of several allowed types."""
-    return isinstance(part, str) and part.startswith(("constrained-", "list["))
+    return f"{place or whole}{value}: {problem}"
 
 
 def _short(value: object) -> str:
-    """Return a number or text in quotes, shortened; lists and objects that are not empty are only named."""
     if isinstance(value, list | dict) and value:
         return "a list" if isinstance(value, list) else "an object"
     return repr(value[:_QUOTED] if isinstance(value, str) else value)[: _QUOTED + 10]

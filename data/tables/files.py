@@ -26,8 +26,8 @@ def digest_of(*paths: Path) -> str:
     for path in paths:
         try:
             with path.open("rb") as file:
-                while piece := file.read(_AT_ONCE):
-                    digest.update(piece)
+                while chunk := file.read(_AT_ONCE):
+                    digest.update(chunk)
         except OSError as exc:
             raise InputError(exc.strerror or "cannot be read", file=path) from exc
     return digest.hexdigest()
@@ -69,8 +69,8 @@ def writing(name: Path | str, temporary: Path | None = None) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as exc:
-        named = "" if exc.filename is None else str(exc.filename)
-        if named and not (temporary is not None and named.startswith(str(temporary))):
+        file = "" if exc.filename is None else str(exc.filename)
+        if file and not (temporary is not None and file.startswith(str(temporary))):
             raise
         raise OSError(exc.errno, exc.strerror or str(exc), str(name)) from exc
 
@@ -118,8 +118,8 @@ def content_of(path: Path) -> object:
     try:
         size = path.stat().st_size
         if size > MAX_BYTES:
-            limit = MAX_BYTES >> 20
-            raise InputError(f"has {size >> 20} MB; JSON is read whole, up to {limit} MB", file=path)
+            problem = f"has {size >> 20} MB; JSON is read whole, up to {MAX_BYTES >> 20} MB"
+            raise InputError(problem, file=path)
         source = path.read_bytes()
     except OSError as exc:
         raise InputError(exc.strerror or "cannot be read", file=path) from exc
@@ -146,7 +146,7 @@ def json_content(text: str) -> Any:
     problems.
     """
     try:
-        content = json.loads(text, parse_constant=_not_json)
+        content = json.loads(text, parse_constant=_refuse_constant)
     except json.JSONDecodeError:
         raise
     except ValueError as exc:
@@ -185,5 +185,5 @@ def yaml_content(path: Path, loader: type[Any] | None = None) -> Any:
         raise exc.within(path) from exc
 
 
-def _not_json(name: str) -> NoReturn:
+def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a finite number")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,19 +41,10 @@ class Kind:
 class WantedColumns:
     """The columns to read from a file.
 
-    Attributes
-    ----------
-    dtypes : mapping of str to str
-        The types of the columns with known names.
-    optional : collection of str
-        Known columns that may be absent.
-    unwanted : collection of str
-        Columns that are treated as absent.
-    further : callable, optional
-        Returns the type of any other column. Without it, other columns are read without conversion; lists,
-        structs, maps and text that is not UTF-8 are left out.
-    blank : collection of str
-        Text that represents a missing value.
+    ``dtypes`` are the types by column; columns in ``optional`` may be absent, those in ``unwanted`` are
+    treated as absent. ``further`` returns the type of any other column by name; without it, other columns are
+    read without conversion, and lists, structs, maps and text that is not UTF-8 are left out. ``blank`` is
+    text that represents a missing value.
     """
 
     dtypes: Mapping[str, str]
@@ -73,10 +64,11 @@ def read(path: Path, wanted: WantedColumns) -> pd.DataFrame:
     with opened(path) as file:
         kinds = _kinds(file.schema_arrow, wanted, path)
         table = file.read(columns=list(kinds))
-    columns = {name: _column(table, name, kind, wanted.blank, path) for name, kind in kinds.items()}
-    rows = pd.RangeIndex(table.num_rows)
-    found = {name: column for name, column in columns.items() if column is not None}
-    return pa.table(found).to_pandas(ignore_metadata=True) if found else pd.DataFrame(index=rows)
+    converted = {name: _column(table, name, kind, wanted.blank, path) for name, kind in kinds.items()}
+    columns = {name: column for name, column in converted.items() if column is not None}
+    if not columns:
+        return pd.DataFrame(index=pd.RangeIndex(table.num_rows))
+    return pa.table(columns).to_pandas(ignore_metadata=True)
 
 
 @contextmanager
@@ -97,70 +89,69 @@ def _kinds(schema: pa.Schema, wanted: WantedColumns, path: Path) -> dict[str, Ki
     missing = [name for name in wanted.dtypes if name not in names and name not in wanted.optional]
     if missing:
         more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-        found = ", ".join(names[:SHOWN]) or "none"
-        raise InputError(f"lacks the column {missing[0]!r}; found {found}{more}", file=path)
-    kinds, index = dict[str, Kind | None](), _index(schema)
+        present = ", ".join(names[:SHOWN]) or "none"
+        raise InputError(f"lacks the column {missing[0]!r}; found {present}{more}", file=path)
+    kinds, index = dict[str, Kind | None](), _index_columns(schema)
     for field in schema:
-        known = field.name in wanted.dtypes
-        if field.name in wanted.unwanted or (field.name in index and not known):
+        has_dtype = field.name in wanted.dtypes
+        if field.name in wanted.unwanted or (field.name in index and not has_dtype):
             continue
         if field.name in kinds:
             raise InputError(f'has the column "{field.name}" twice', file=path)
-        dtype = wanted.dtypes[field.name] if known else wanted.further and wanted.further(field.name)
+        dtype = wanted.dtypes[field.name] if has_dtype else wanted.further and wanted.further(field.name)
         if _is_flat(field.type):
             kinds[field.name] = KINDS[dtype] if dtype else None
         elif dtype:
-            raise InputError(_unlike(field.name, field.type, KINDS[dtype]), file=path)
+            raise InputError(_other_type(field.name, field.type, KINDS[dtype]), file=path)
     return kinds
 
 
-def _unlike(name: str, found: pa.DataType, kind: Kind) -> str:
-    return f'the column "{name}" holds {_short(found)}; expected {kind.words}'
+def _other_type(name: str, dtype: pa.DataType, kind: Kind) -> str:
+    return f'the column "{name}" holds {_short(dtype)}; expected {kind.words}'
 
 
-def _index(schema: pa.Schema) -> set[str]:
+def _index_columns(schema: pa.Schema) -> set[str]:
     """Return the columns that were a frame's index: they number its rows and are not data."""
-    try:
-        noted = json.loads((schema.metadata or {})[b"pandas"])["index_columns"]
-        told = {name for name in noted if isinstance(name, str)}
-    except (KeyError, TypeError, ValueError, RecursionError):
-        told = set()
-    return told | {name for name in schema.names if name.startswith(_INDEX)}
+    columns = {name for name in schema.names if name.startswith(_INDEX)}
+    with suppress(KeyError, TypeError, ValueError, RecursionError):
+        described = json.loads((schema.metadata or {})[b"pandas"])["index_columns"]
+        columns |= {name for name in described if isinstance(name, str)}
+    return columns
 
 
-def _is_flat(kind: pa.DataType) -> bool:
+def _is_flat(dtype: pa.DataType) -> bool:
     """Return whether a column's values are single numbers, texts or times."""
-    if types.is_dictionary(kind):
-        kind = kind.value_type
+    if types.is_dictionary(dtype):
+        dtype = dtype.value_type
     checks = (types.is_null, types.is_boolean, types.is_integer, types.is_floating, types.is_decimal)
-    return any(is_kind(kind) for is_kind in (*checks, types.is_timestamp, types.is_date, _is_text))
+    return any(check(dtype) for check in (*checks, types.is_timestamp, types.is_date, _is_text))
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def _is_text(dtype: pa.DataType) -> bool:
     text = (types.is_string, types.is_large_string, types.is_string_view)
-    plain = (types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary)
-    return any(is_kind(kind) for is_kind in (*text, *plain))
+    binary = (types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary)
+    return any(check(dtype) for check in (*text, *binary))
 
 
 def _column(
     table: pa.Table, name: str, kind: Kind | None, blank: Collection[str], path: Path
 ) -> pa.ChunkedArray | None:
     """Return a column converted to its kind; None if it has no kind and cannot be read."""
-    column, cast = table.column(name), _as_it_is if kind is None else kind.cast
+    column, cast = table.column(name), _in_utc if kind is None else kind.cast
     try:
-        found = cast(_plain(column, blank))
+        converted = cast(_plain(column, blank))
     except (pa.ArrowException, ValueError) as exc:
         if kind is None:
             return None
         if not len(column):
-            raise InputError(_unlike(name, column.type, kind), file=path) from exc
+            raise InputError(_other_type(name, column.type, kind), file=path) from exc
         row = _first_wrong(column, lambda part: cast(_plain(part, blank)))
-        told = f'{name}="{_shown(column, row)}" is not {kind.words}'
-        raise InputError(told, file=path, place=f"row {row}") from exc
-    if kind is not None and not kind.gaps and found.null_count:
-        row = pc.index(found.is_null(), True).as_py()
+        problem = f'{name}="{_shown(column, row)}" is not {kind.words}'
+        raise InputError(problem, file=path, place=f"row {row}") from exc
+    if kind is not None and not kind.gaps and converted.null_count:
+        row = pc.index(converted.is_null(), True).as_py()
         raise InputError(f"{name} is missing; expected {kind.words}", file=path, place=f"row {row}")
-    return found
+    return converted
 
 
 def _plain(column: pa.ChunkedArray, blank: Collection[str]) -> pa.ChunkedArray:
@@ -190,13 +181,13 @@ def _first_wrong(column: pa.ChunkedArray, cast: Callable[[pa.ChunkedArray], Any]
 
 
 def _shown(column: pa.ChunkedArray, row: int) -> str:
-    one = column.slice(row, 1)
-    if types.is_dictionary(one.type):
-        one = one.cast(one.type.value_type)
+    cell = column.slice(row, 1)
+    if types.is_dictionary(cell.type):
+        cell = cell.cast(cell.type.value_type)
     try:
-        value = one.cast(pa.large_binary() if _is_text(one.type) else pa.large_string())[0].as_py()
+        value = cell.cast(pa.large_binary() if _is_text(cell.type) else pa.large_string())[0].as_py()
     except pa.ArrowException:
-        return _short(one.type)
+        return _short(cell.type)
     return _short(value.decode(errors="backslashreplace") if isinstance(value, bytes) else value)
 
 
@@ -205,8 +196,8 @@ def _short(value: Any) -> str:
     return text if len(text) <= LETTERS else f"{text[:LETTERS]}..."
 
 
-def _as_it_is(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column without conversion, except that times with a zone become UTC."""
+def _in_utc(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column unchanged, except that times with a time zone are converted to UTC."""
     zoned = types.is_timestamp(column.type) and column.type.tz
     return column.cast(pa.timestamp(column.type.unit, "UTC")) if zoned else column
 

@@ -17,9 +17,9 @@ def nearest(name: str, known: Iterable[str], alike: float = ALIKE) -> str | None
 
     `alike` is the minimum similarity: twice the number of common letters over the letters of both.
     """
-    spelt = {one.casefold(): one for one in known}
-    found = get_close_matches(name.casefold(), spelt, 1, alike)
-    return spelt[found[0]] if found else None
+    by_lower_case = {candidate.casefold(): candidate for candidate in known}
+    matches = get_close_matches(name.casefold(), by_lower_case, 1, alike)
+    return by_lower_case[matches[0]] if matches else None
 
 
 def unknown(name: str, known: Iterable[str]) -> str:
@@ -32,9 +32,9 @@ def unknown(name: str, known: Iterable[str]) -> str:
     >>> unknown("colour", ["threads", "history"])
     'is unknown; there are threads, history'
     """
-    there = list(known)
-    meant = nearest(name, there)
-    return "is unknown; " + (f'did you mean "{meant}"?' if meant else f"there are {', '.join(there)}")
+    names = list(known)
+    similar = nearest(name, names)
+    return "is unknown; " + (f'did you mean "{similar}"?' if similar else f"there are {', '.join(names)}")
 
 
 #: Maximum number of skipped parts that are listed one by one.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeAlias
 
@@ -44,18 +45,20 @@ def broken(
         dtype, expected = str(table[column].dtype), dtypes.get(column)
         if expected and dtype.casefold() != expected.casefold():
             raise InputError(f"the column {column} holds {dtype}; expected {expected}", place=name)
-    found: dict[int, tuple[str, str]] = {}
+    broken_rules: dict[int, tuple[str, str]] = {}
     for rule in rules:
         values = table[rule.column]
-        known = values.notna().to_numpy(bool)
-        wrong = ~known & (not rule.gaps)
-        wrong[known] = ~rule.holds(values[known]).to_numpy(bool)
+        present = values.notna().to_numpy(bool)
+        wrong = ~present & (not rule.gaps)
+        wrong[present] = ~rule.holds(values[present]).to_numpy(bool)
         for row in np.flatnonzero(wrong):
             value = values.iloc[row]
             empty = pd.isna(value) or value == ""
-            told = f"has no {rule.column}" if empty else f"{rule.column}={shown(value)} must be {rule.told}"
-            found.setdefault(int(row), (told, rule.column if empty else ""))
-    return found
+            problem = (
+                f"has no {rule.column}" if empty else f"{rule.column}={shown(value)} must be {rule.told}"
+            )
+            broken_rules.setdefault(int(row), (problem, rule.column if empty else ""))
+    return broken_rules
 
 
 def shown(value: Any) -> str:
@@ -91,22 +94,11 @@ def as_number(_: str) -> str:
 
 @dataclass(frozen=True)
 class Spec(parquet.WantedColumns):
-    """The definition of one table: its columns in the file, and rules for its rows.
+    """The definition of one table: its columns in the file (see the base class), and rules for its rows.
 
-    Attributes
-    ----------
-    dtypes, optional, unwanted, further, blank
-        As in `data.tables.parquet.WantedColumns`.
-    unique : tuple of str
-        Columns that identify a row: no two rows have equal values in all of them.
-    words : mapping of str to str
-        Names of columns of `unique` in messages, where they differ.
-    file : str
-        The name of the Parquet file without suffix; by default that of the table.
-    may_lack : bool
-        Whether the whole table may be absent from a source.
-    rules : sequence of Rule
-        Rules for the values, in the order of the checks.
+    The columns ``unique`` identify a row; ``words`` are other names of them in messages. ``file`` is the name
+    of the Parquet file without suffix, by default that of the table. With ``may_lack``, the table may be
+    absent from a source. ``rules`` are checked in their order.
     """
 
     unique: tuple[str, ...] = ()
@@ -126,9 +118,10 @@ class Spec(parquet.WantedColumns):
 
     def place(self, row: Mapping[str, Any]) -> str:
         """Return the place of a row for messages: its values of the columns `unique`."""
-        known = {self.words.get(name, name): row[name] for name in self.unique}
         return " ".join(
-            f"{name} {shown(value)}" for name, value in known.items() if not pd.isna(value) and value != ""
+            f"{self.words.get(name, name)} {shown(row[name])}"
+            for name in self.unique
+            if not pd.isna(row[name]) and row[name] != ""
         )
 
     def sound(self, table: pd.DataFrame, name: str, problems: Problems) -> pd.DataFrame:
@@ -138,17 +131,17 @@ class Spec(parquet.WantedColumns):
         `unique`. InputError at the first wrong row, unless ``problems.keep_going``; and if a column is
         missing or has another type.
         """
-        rows, known = table.reset_index(drop=True), list(self.unique)
+        rows, keys = table.reset_index(drop=True), list(self.unique)
         wrong = broken(rows, self.rules, self.dtypes, name) if self.rules else {}
-        for row, (told, gap) in wrong.items():
-            named = known and gap not in known
-            place = self.place(rows.loc[row, known]) if named else f"{name} row {row}"
-            problems.add(InputError(told, place=place))
-        left = rows.drop(index=list(wrong))
-        repeated = left.duplicated(known).to_numpy() if known else np.zeros(len(left), bool)
-        for row in left.index[repeated]:
-            problems.add(InputError("stands twice", place=self.place(left.loc[row, known])))
-        return left[~repeated].reset_index(drop=True)
+        for row, (problem, missing) in wrong.items():
+            has_keys = keys and missing not in keys
+            place = self.place(rows.loc[row, keys]) if has_keys else f"{name} row {row}"
+            problems.add(InputError(problem, place=place))
+        valid = rows.drop(index=list(wrong))
+        repeated = valid.duplicated(keys).to_numpy() if keys else np.zeros(len(valid), bool)
+        for row in valid.index[repeated]:
+            problems.add(InputError("stands twice", place=self.place(valid.loc[row, keys])))
+        return valid[~repeated].reset_index(drop=True)
 
 
 def text(*columns: str) -> dict[str, str]:
@@ -171,9 +164,8 @@ class Tables:
     @classmethod
     def of_rows(cls, *rows: Rows) -> Self:
         """Return the tables from rows, in the order of `SPECS`; missing columns are empty."""
-        given = [*rows, *[None] * (len(cls.SPECS) - len(rows))]
-        specs = zip(cls.SPECS.items(), given, strict=True)
-        return cls.of({name: typed(table, spec.dtypes) for (name, spec), table in specs})
+        tables = zip_longest(cls.SPECS.items(), rows)
+        return cls.of({name: typed(table, spec.dtypes) for (name, spec), table in tables})
 
     @classmethod
     def read(cls, directory: Path) -> Self:
@@ -215,21 +207,21 @@ class Tables:
         """Join the tables of several sources; values of columns that a source has not are missing."""
         if len(parts) <= 1:
             return parts[0] if parts else cls.of_rows()
-        tables = {name: [getattr(part, name) for part in parts] for name in cls.SPECS}
-        rows = {
-            name: pd.concat([table for table in found if len(table)] or found[:1], ignore_index=True)
-            for name, found in tables.items()
-        }
-        return cls.of({name: typed(table, cls.SPECS[name].dtypes) for name, table in rows.items()})
+        joined = {}
+        for name, spec in cls.SPECS.items():
+            tables = [getattr(part, name) for part in parts]
+            rows = pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True)
+            joined[name] = typed(rows, spec.dtypes)
+        return cls.of(joined)
 
 
 def typed(rows: Rows, dtypes: Mapping[str, str]) -> pd.DataFrame:
     """Return `rows` as a frame: the columns of `dtypes` first, with their types, then all others."""
     frame = pd.DataFrame([] if rows is None else rows)
     others = frame.loc[:, ~frame.columns.isin([*dtypes])]
-    known = frame.reindex(columns=[*dtypes]).astype(dict(dtypes))
+    converted = frame.reindex(columns=[*dtypes]).astype(dict(dtypes))
     # astype on some of many columns takes as long as on all of them
-    return pd.concat([known, others], axis="columns") if others.shape[1] else known
+    return pd.concat([converted, others], axis="columns") if others.shape[1] else converted
 
 
 def read_table(

@@ -6,6 +6,7 @@ import io
 import math
 from array import array
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -89,10 +90,9 @@ class Attributes:
             value = float(text) if text.isascii() and "_" not in text else None
         except ValueError:
             value = None
-        if value is None:
-            raise self.error(f"{_attribute(name, text)} is not a number", place)
-        if not math.isfinite(value):
-            raise self.error(f"{_attribute(name, text)} is not a finite number", place)
+        if value is None or not math.isfinite(value):
+            kind = "number" if value is None else "finite number"
+            raise self.error(f"{_attribute(name, text)} is not a {kind}", place)
         return value
 
     def whole(self, element: Element, name: str, place: str | None = None) -> int:
@@ -109,9 +109,9 @@ class Walk(Attributes):
     """One pass over the elements of a document in bounded memory.
 
     Iterating yields ``(opened, element)`` at the begin and at the end of each element. At its begin an
-    element has
-    its attributes, at its end also the first words of the text before its first child. `offset` is the byte
-    position of the tag; at the end of an empty element without end tag, that of the content after it.
+    element has its attributes, at its end also the first words of the text before its first child. `offset`
+    is the byte position of the tag; at the end of an empty element without end tag, that of the content after
+    it.
 
     Raises
     ------
@@ -159,18 +159,15 @@ class WholeDocument(Attributes):
     def each(self, elements: Sequence[Element], name: str, place: str | None = None) -> list[float]:
         """Return the attribute `name` of all `elements` as numbers; faster than `number` for each."""
         texts = [element.get(name, "nan") for element in elements]
-        together = "".join(texts)
-        try:
-            values = [float(text) for text in texts] if together.isascii() and "_" not in together else []
-        except ValueError:
-            values = []
-        if len(values) == len(texts) and all(map(math.isfinite, values)):
-            return values
-        return [self._of(element, name, place) for element in elements]
-
-    def _of(self, element: Element, name: str, place: str | None) -> float:
-        self.here = element
-        return self.number(element, name, place)
+        joined = "".join(texts)
+        with suppress(ValueError):
+            values = [float(text) for text in texts] if joined.isascii() and "_" not in joined else []
+            if len(values) == len(texts) and all(map(math.isfinite, values)):
+                return values
+        values = []
+        for self.here in elements:
+            values.append(self.number(self.here, name, place))
+        return values
 
     def line_of(self, element: Element) -> int:
         """Return the line where an element begins."""
@@ -224,29 +221,30 @@ class _LimitedParser:
             with self._document.open() as file:
                 yield from self._chunks(file, limit)
         except OSError as exc:
-            raise InputError(_missing(exc), file=self._document.name) from exc
+            problem = "no such file" if isinstance(exc, FileNotFoundError) else exc.strerror
+            raise InputError(problem or "cannot be read", file=self._document.name) from exc
 
     def _chunks(self, file: BinaryIO, limit: int | None) -> Iterator[None]:
-        fed = kept = 0
+        fed = unparsed = 0
         ended = False
         while not ended:
             # expat rescans an unfinished tag with every chunk; growing chunks keep the total time linear
-            chunk = file.read(max(CHUNK, kept))
+            chunk = file.read(max(CHUNK, unparsed))
             ended = not chunk
             if not fed:
                 self._require_text(chunk)
             fed += len(chunk)
             if limit is not None and fed > limit:
-                told = f"is larger than {limit >> 20} MB; it is read whole, up to that"
-                raise InputError(told, file=self._document.name)
+                problem = f"is larger than {limit >> 20} MB; it is read whole, up to that"
+                raise InputError(problem, file=self._document.name)
             try:
                 self._parser.Parse(chunk, ended)
             except (InputError, expat.ExpatError, ValueError, LookupError) as exc:
                 yield
                 raise self._explained(exc) from exc
             yield
-            kept = fed - self._parser.CurrentByteIndex
-            if kept > MAX_TAG:
+            unparsed = fed - self._parser.CurrentByteIndex
+            if unparsed > MAX_TAG:
                 raise self._error(f"has a tag, comment or instruction of more than {MAX_TAG} bytes")
             if len(self._names) > MAX_NAMES:
                 raise self._error(f"has more than {MAX_NAMES} different names of elements and attributes")
@@ -263,13 +261,13 @@ class _LimitedParser:
     def _explained(self, exc: Exception) -> InputError:
         if isinstance(exc, InputError):
             return exc
-        if not isinstance(exc, expat.ExpatError):
-            return _malformed(self._document, str(exc), 1)
-        problem = expat.ErrorString(exc.code)
+        problem, line = str(exc), 1
+        if isinstance(exc, expat.ExpatError):
+            problem, line = expat.ErrorString(exc.code), exc.lineno
         if problem == expat.errors.XML_ERROR_TAG_MISMATCH:
-            element, line = self._open[-1]
-            problem += f": <{element.tag}> of line {line} is open"
-        return _malformed(self._document, problem, exc.lineno)
+            element, begin = self._open[-1]
+            problem += f": <{element.tag}> of line {begin} is open"
+        return MalformedError(f"is not well-formed XML ({problem})", file=self._document.name, line=line)
 
     def _declared(self, *_: object) -> None:
         raise self._error("declares a document type; entities are not read")
@@ -284,7 +282,7 @@ class _LimitedParser:
             raise self._error(f"<{_qualified(name)}> has more than {MAX_ATTRIBUTES} attributes")
         self._namespaces = 0
         self._end_text()
-        element = Element(_qualified(name), {_qualified(one): value for one, value in attributes.items()})
+        element = Element(_qualified(name), {_qualified(key): value for key, value in attributes.items()})
         if self._whole and self._open:
             self._open[-1][0].append(element)
         line = self._parser.CurrentLineNumber
@@ -318,11 +316,3 @@ class _LimitedParser:
 def _qualified(name: str) -> str:
     """Return a name as lxml and ElementTree write it: ``{namespace}name``."""
     return "{" + name if "}" in name else name
-
-
-def _malformed(document: Document, problem: str, line: int | None) -> MalformedError:
-    return MalformedError(f"is not well-formed XML ({problem})", file=document.name, line=line)
-
-
-def _missing(error: OSError) -> str:
-    return "no such file" if isinstance(error, FileNotFoundError) else error.strerror or "cannot be read"

@@ -6,12 +6,12 @@ from typing import Annotated, Literal
 
 import typer
 
-from serving.options import Output
+from serving.options import AsJson, Output
 
 State = Annotated[
     str,
     typer.Argument(
-        help="A commit, an experiment of DVC, models:/NAME/VERSION, or `workspace`: what lies here."
+        help="A commit, an experiment of DVC, models:/NAME/VERSION, or `workspace` (the current files)."
     ),
 ]
 
@@ -21,12 +21,12 @@ def diff(
     after: State = "workspace",
     shown: Annotated[
         Literal["text", "html", "json"] | None,
-        typer.Option("--format", help="How it is printed. Default: as the suffix of -o says, else text."),
+        typer.Option("--format", help="Output form. Default: by the suffix of -o, else text."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    as_json: AsJson = False,
     output: Output = None,
 ) -> int:
-    """Say what differs: knobs, data, scores on the same unseen cases, and verdicts that flipped."""
+    """Compare parameters, data, scores on the same unseen cases, and verdicts that flipped."""
     from serving.answering import form_of
     from serving.experiments.diff import give_difference
 

@@ -1,10 +1,9 @@
-"""What ``perfjudge experiments diff`` does: compare two states, write text, a page or JSON."""
+"""``perfjudge experiments diff``: compare two states, and write text, a page or JSON."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from training.registry.experiments import (
     opened,
 )
 
-#: Of a digest.
+#: Number of digits of a digest that are shown.
 _DIGITS = 12
 
 
@@ -39,24 +38,25 @@ def value(given: Any) -> str:
 
 
 def cut(change: ValueChange) -> ValueChange:
-    """Return a change as it is shown: digests by their beginning."""
+    """Return a change with digests shortened."""
     if change.name != "digest":
         return change
     return ValueChange(change.name, str(change.before or "")[:_DIGITS], str(change.after or "")[:_DIGITS])
 
 
 def score(change: ScoreChange, number: float) -> str:
-    """Write a score: shares in percent, balanced accuracy as a number."""
+    """Format a score: in percent if lower is better, else as a number."""
     return f"{number:.3f}" if not change.lower_is_better else percent(number)
 
 
 def gap(change: ScoreChange) -> str:
     """Format the change of a score with its interval; in percentage points if lower is better."""
-    found = change.difference
+    difference = change.difference
+    numbers = difference.observed, difference.low, difference.high
     if not change.lower_is_better:
-        observed, low, high = (f"{one:+.3f}" for one in (found.observed, found.low, found.high))
+        observed, low, high = (f"{number:+.3f}" for number in numbers)
     else:
-        observed, low, high = (f"{100 * one:+.1f}" for one in (found.observed, found.low, found.high))
+        observed, low, high = (f"{100 * number:+.1f}" for number in numbers)
         high += " points"
     return f"{observed} ({low} to {high})".replace("-", "\N{MINUS SIGN}")
 
@@ -71,13 +71,13 @@ def statement(said: Statement) -> str:
 
 
 def named(best: Paired) -> str:
-    """Say which entries are compared, and on how many cases."""
-    who = best.after if best.before == best.after else f"{best.before} \N{RIGHTWARDS ARROW} {best.after}"
-    return f"{best.what}: {who}, {counted(best.common, 'common case')}"
+    """Return the names of the compared entries, and the number of common cases."""
+    names = best.after if best.before == best.after else f"{best.before} \N{RIGHTWARDS ARROW} {best.after}"
+    return f"{best.what}: {names}, {counted(best.common, 'common case')}"
 
 
 def flipped(best: Paired) -> str:
-    """Say how many verdicts flipped, and which way."""
+    """Return a text with the numbers of verdicts that became right and wrong."""
     righted = sum(flip.righted for flip in best.flips)
     wronged = len(best.flips) - righted
     if not best.flips:
@@ -86,18 +86,17 @@ def flipped(best: Paired) -> str:
 
 
 def unchanged(one: FamilyDifference) -> Iterator[str]:
-    """Yield what is the same in both, in words."""
+    """Yield names of the parts that are equal in both states."""
     if not one.data:
         yield "the same data"
-    same = [best for best in one.champions if best.same]
-    if same and len(same) == len(one.champions):
+    if one.champions and all(best.same for best in one.champions):
         yield "every verdict of the champion"
-    alike = sum(entry.same for entry in one.entries)
-    if alike:
-        yield f"{alike} of {counted(len(one.entries), 'entry', 'entries')}"
+    equal = sum(entry.same for entry in one.entries)
+    if equal:
+        yield f"{equal} of {counted(len(one.entries), 'entry', 'entries')}"
 
 
-#: Maximal number of flips in the text; the page and JSON have all.
+#: Maximum number of flips in the text; the page and JSON have all.
 MOST = 20
 _SCORES = ("entry", "score", "before", "after", "difference", "which is")
 
@@ -112,12 +111,11 @@ def _lines(found: ExperimentsDifference) -> Iterator[str]:
     yield " -> ".join(f"{name} ({commit[:10]})" if commit else name for name, commit in names)
     yield ""
     if found.params:
-        rows = [(one.name, value(one.before), value(one.after)) for one in found.params]
-        yield tabulated(("knob", "before", "after"), rows).rstrip()
+        yield _changes_table("parameter", found.params)
     else:
-        yield "All knobs are the same."
-    for one in found.families:
-        yield from _of_family(one)
+        yield "All parameters are the same."
+    for family in found.families:
+        yield from _family_lines(family)
     if found.notes:
         yield ""
         yield from (f"note: {note}" for note in found.notes)
@@ -128,46 +126,60 @@ def _lines(found: ExperimentsDifference) -> Iterator[str]:
     )
 
 
-def _of_family(one: FamilyDifference) -> Iterator[str]:
+def _changes_table(kind: str, changes: Iterable[ValueChange]) -> str:
+    rows = [(change.name, value(change.before), value(change.after)) for change in changes]
+    return tabulated((kind, "before", "after"), rows).rstrip()
+
+
+def _family_lines(family: FamilyDifference) -> Iterator[str]:
     yield ""
-    yield f"{one.family}: {'the same data' if not one.data else 'other data'}"
-    if one.data:
-        known = ((own.name, value(own.before), value(own.after)) for own in map(cut, one.data))
-        yield tabulated(("data", "before", "after"), known).rstrip()
-    if not one.compared:
-        figures = [(own.name, value(own.before), value(own.after)) for own in one.figures]
-        same = "The figures of summary.json are the same."
-        yield tabulated(("figure", "before", "after"), figures).rstrip() if figures else same
-    for best in one.champions:
+    yield f"{family.family}: {'the same data' if not family.data else 'other data'}"
+    if family.data:
+        yield _changes_table("data", map(cut, family.data))
+    if not family.compared and family.figures:
+        yield _changes_table("figure", family.figures)
+    elif not family.compared:
+        yield "The figures of summary.json are the same."
+    for best in family.champions:
         yield f"{named(best)}; {flipped(best)}"
-    rows = [row for best in one.champions for row in _scores(best, "champion")]
-    rows += [row for entry in one.entries if not entry.same for row in _scores(entry, entry.after)]
+    rows = [row for best in family.champions for row in _scores(best, "champion")]
+    rows += [row for entry in family.entries if not entry.same for row in _scores(entry, entry.after)]
     if any(row[-1] != "the same" for row in rows):
         yield tabulated(_SCORES, rows, numbers=_SCORES[2:5]).rstrip()
-    for best in one.champions:
+    for best in family.champions:
         if best.flips:
             yield tabulated(("flipped", "label", "before", "after", "measured"), _flips(best)).rstrip()
         if len(best.flips) > MOST:
             yield f"and {len(best.flips) - MOST} more; --format html and json have all"
-    if one.only:
-        yield f"only in one of them: {', '.join(one.only)}"
+    if family.only:
+        yield f"only in one of them: {', '.join(family.only)}"
 
 
 def _scores(best: Paired, entry: str) -> list[tuple[str, ...]]:
     return [
-        (entry, one.score, score(one, one.before), score(one, one.after), gap(one), one.found)
-        for one in best.scores
+        (entry, row.score, score(row, row.before), score(row, row.after), gap(row), row.found)
+        for row in best.scores
     ]
 
 
 def _flips(best: Paired) -> Iterator[tuple[str, ...]]:
     for flip in best.flips[:MOST]:
         mark = "" if flip.righted else " (wrong)"
-        said = statement(flip.before), f"{statement(flip.after)}{mark}"
-        yield flip.case, flip.label, *said, "; ".join(flip.words)
+        statements = statement(flip.before), f"{statement(flip.after)}{mark}"
+        yield flip.case, flip.label, *statements, "; ".join(flip.words)
 
 
-_WORDS = {one.__name__: one for one in (value, cut, score, gap, statement, named, flipped, unchanged)}
+#: Functions of the page's template, by the names in it.
+_WORDS = {
+    "value": value,
+    "cut": cut,
+    "score": score,
+    "gap": gap,
+    "statement": statement,
+    "named": named,
+    "flipped": flipped,
+    "unchanged": unchanged,
+}
 
 
 def page(found: ExperimentsDifference) -> str:
@@ -189,49 +201,43 @@ def give_difference(before: str, after: str, shown: str, output: Path | None) ->
 
 def compared(before: str, after: str, project: Path) -> ExperimentsDifference:
     """Compare two states of a project by their names, and describe the cases whose verdict flipped."""
-    with (
-        _telling() as tell,
-        opened(before, project, tell) as old,
-        opened(after, project, tell) as new,
-    ):
-        tell("comparing")
-        return _explained(differences(old, new), new.root)
-
-
-@contextmanager
-def _telling() -> Iterator[Any]:
-    """Show the current step on a terminal; gives the function that sets it."""
     from rich.console import Console
 
-    with Console(stderr=True).status("reading") as status:
-        yield status.update
+    with (
+        Console(stderr=True).status("reading") as status,
+        opened(before, project, status.update) as old,
+        opened(after, project, status.update) as new,
+    ):
+        status.update("comparing")
+        return _with_descriptions(differences(old, new), new.root)
 
 
-def _explained(found: ExperimentsDifference, root: Path) -> ExperimentsDifference:
+def _with_descriptions(found: ExperimentsDifference, root: Path) -> ExperimentsDifference:
     """Add descriptions of the measurements to the flipped cases, from the files under `root`."""
     families, notes = [], list(found.notes)
-    for one in found.families:
-        words = supply(one.family).words
-        named = [flip.case for best in one.champions for flip in best.flips[:EXPLAINED]]
+    for family in found.families:
+        describe = supply(family.family).words
+        cases = [flip.case for best in family.champions for flip in best.flips[:EXPLAINED]]
         try:
-            told = words(root, named) if words is not None and named else {}
+            words = describe(root, cases) if describe is not None and cases else {}
         except InputError as error:
-            told = {}
-            notes.append(f"{one.family}: what was measured is not known ({error.problem})")
+            words = {}
+            notes.append(f"{family.family}: the measurements cannot be described ({error.problem})")
         champions = []
-        for best in one.champions:
-            flips = (replace(flip, words=told.get(flip.case, flip.words)) for flip in best.flips)
+        for best in family.champions:
+            flips = (replace(flip, words=words.get(flip.case, flip.words)) for flip in best.flips)
             champions.append(replace(best, flips=tuple(flips)))
-        families.append(replace(one, champions=tuple(champions)))
+        families.append(replace(family, champions=tuple(champions)))
     return replace(found, families=tuple(families), notes=tuple(notes))
 
 
 def as_json(found: ExperimentsDifference) -> str:
     """Return the differences as JSON."""
     content = asdict(found)
-    for family, own in zip(content["families"], found.families, strict=True):
+    # properties are not fields
+    for family, family_content in zip(found.families, content["families"], strict=True):
         for kind in ("champions", "entries"):
-            for told, one in zip(family[kind], getattr(own, kind), strict=True):
-                for score, change in zip(told["scores"], one.scores, strict=True):
-                    score["found"] = change.found
+            for paired, paired_content in zip(getattr(family, kind), family_content[kind], strict=True):
+                for change, score_content in zip(paired.scores, paired_content["scores"], strict=True):
+                    score_content["found"] = change.found
     return json.dumps(content, indent=2, default=str) + "\n"

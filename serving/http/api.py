@@ -29,10 +29,9 @@ from serving.promotion import tracing
 from serving.shadow import figures
 from serving.supply import Endpoint, doors, pages
 
-#: The refusals that every endpoint may answer.
+#: Statuses of refusals that every endpoint may answer.
 REFUSALS = (400, 413, 415, 422)
 _SCHEMAS = "#/components/schemas/"
-_TEXT = {"schema": {"type": "string"}}
 
 
 def create_app(models: Mapping[str, HotReloadingModel], settings: ServerSettings | None = None) -> FastAPI:
@@ -43,47 +42,46 @@ def create_app(models: Mapping[str, HotReloadingModel], settings: ServerSettings
         version="1",
         docs_url=None,
         redoc_url=None,
-        lifespan=_begun,
+        lifespan=_lifespan,
     )
     app.state.models = models
-    #: Each returns a message about a family's part that does not work; None if all works.
+    #: Functions that return a message about a broken part of a family; None if all works.
     app.state.troubles = list[Callable[[], str | None]]()
     app.state.settings = settings or ServerSettings()
     schemas.install(app)
     overview.install(app)
     browser_pages.install(app)
-    for door in doors():
-        _add(app, door)
-    for one in pages():
-        one.add(app)
-    _add_state(app)
+    for endpoint in doors():
+        _add_endpoint(app, endpoint)
+    for family_pages in pages():
+        family_pages.add(app)
+    _add_state_endpoints(app)
     tracing.install(app)
     figures.install(app)
     middleware.install(app, app.state.settings)
-    _describe(app)
+    _complete_openapi(app)
     return app
 
 
 def application() -> FastAPI:
-    """Make the application as the environment says (for uvicorn's workers)."""
+    """Make the application with the settings in the environment (for uvicorn's workers)."""
     settings = ServerSettings.handed_on()
     request_context.begin(settings.log_level, settings.log_format)
     return create_app(all_models(settings.options, settings.shared), settings)
 
 
 @asynccontextmanager
-async def _begun(app: FastAPI) -> AsyncIterator[None]:
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Load the eager models before the first request, and follow the registry while the application runs."""
-    # a thread that loads the next version lets the others go on five times as often
+    # while a thread loads the next version, others get the interpreter five times as often
     sys.setswitchinterval(0.001)
     models, shared = app.state.models, CapacityLimiter(max(2, os.cpu_count() or 1))
-    # endpoints that keep every core busy have their own queue, so that others are still answered
-    app.state.desks = {
-        door.path: RequestBatcher.of(
-            door, models[door.model.key] if door.model else None, CapacityLimiter(1) if door.alone else shared
-        )
-        for door in doors()
-    }
+    app.state.batchers = {}
+    for endpoint in doors():
+        model = models[endpoint.model.key] if endpoint.model else None
+        # endpoints that keep every core busy have their own queue, so that others are still answered
+        limiter = CapacityLimiter(1) if endpoint.alone else shared
+        app.state.batchers[endpoint.path] = RequestBatcher(endpoint, model, limiter)
     for model in models.values():
         if model.eager:
             with suppress(InputError):
@@ -95,86 +93,82 @@ async def _begun(app: FastAPI) -> AsyncIterator[None]:
         yield
 
 
-def _add(app: FastAPI, door: Endpoint) -> None:
+def _add_endpoint(app: FastAPI, endpoint: Endpoint) -> None:
     async def answer(request: Request) -> Response:
-        media_type = media_type_of(request, door.handlers)
-        body = await body_of(request, door.limit)
-        answered, served = await app.state.desks[door.path].answer(media_type, body)
-        note(request.scope, door, (media_type, body), answered, served)
+        media_type = media_type_of(request, endpoint.handlers)
+        body = await body_of(request, endpoint.limit)
+        answered, served = await app.state.batchers[endpoint.path].answer(media_type, body)
+        note(request.scope, endpoint, (media_type, body), answered, served)
         return Response(answered.content, media_type=answered.media_type, headers=answered.headers)
 
-    needed = (*REFUSALS, *door.refusals, *(() if door.model is None else (HTTPStatus.SERVICE_UNAVAILABLE,)))
-    told: dict[int | str, dict[str, Any]] = {}
-    if door.others:
-        says = "What had to be assumed of a body that does not say it; not there otherwise."
-        headers = {NOTES: {"description": says, **_TEXT}}
-        told[200] = {"content": {door.others[0]: {"schema": door.told}}, "headers": headers}
+    refusals = [*REFUSALS, *endpoint.refusals]
+    if endpoint.model is not None:
+        refusals.append(HTTPStatus.SERVICE_UNAVAILABLE)
+    responses: dict[int | str, dict[str, Any]] = schemas.responses(*refusals)
+    bodies: dict[str, Any] = {JSON: {"schema": {"$ref": f"{_SCHEMAS}{endpoint.request.__name__}"}}}
+    bodies |= {media_type: {"schema": endpoint.described} for media_type in endpoint.others}
+    if endpoint.others:
+        description = "Assumptions about facts that the body does not state; absent if there are none."
+        headers = {NOTES: {"description": description, "schema": {"type": "string"}}}
+        answers = {endpoint.others[0]: {"schema": endpoint.told}}
+        responses = {200: {"content": answers, "headers": headers}, **responses}
     app.router.add_api_route(
-        door.path,
+        endpoint.path,
         answer,
         route_class_override=BareRoute,
         methods=["POST"],
-        name=door.name,
-        description=door.says,
-        response_model=door.answer,
-        openapi_extra=_request_body(door),
-        responses=told | schemas.responses(*needed),
+        name=endpoint.name,
+        description=endpoint.says,
+        response_model=endpoint.answer,
+        openapi_extra={"requestBody": {"required": True, "content": bodies}},
+        responses=responses,
     )
 
 
-def _request_body(door: Endpoint) -> dict[str, Any]:
-    """Return the OpenAPI description of an endpoint's request body."""
-    content: dict[str, Any] = {JSON: {"schema": {"$ref": f"{_SCHEMAS}{door.request.__name__}"}}}
-    content |= {media_type: {"schema": door.described} for media_type in door.others}
-    return {"requestBody": {"required": True, "content": content}}
+def _add_state_endpoints(app: FastAPI) -> None:
+    entry: Any = reduce(or_, dict.fromkeys(endpoint.loader.shape for endpoint in doors() if endpoint.loader))
+    listed = create_model("Models", __doc__="The served models.", models=(list[entry], ...))
 
-
-def _add_state(app: FastAPI) -> None:
-    @app.get("/v1/models", response_model=_listed())
+    @app.get("/v1/models", response_model=listed)
     async def models() -> Any:
-        """Say which models answer."""
+        """Return the served models."""
         entries = [model.entry for model in app.state.models.values()]
         return {"models": [entry for entry in entries if entry is not None]}
 
     @app.get("/healthz", response_model=Health)
     async def healthz() -> Any:
-        """Say that the process runs."""
+        """Return that the process runs."""
         return {"status": "ok"}
 
     @app.get("/readyz", response_model=Readiness, responses=schemas.responses(503))
     async def readyz() -> Any:
-        """Say that the models that are waited for are loaded, and which are not those that they should be."""
+        """Return that the required models are loaded, and why any is not the version that its alias names."""
         for model in app.state.models.values():
             if model.eager and model.loaded is None:
                 await to_thread.run_sync(loaded, model)
-        known = [one for one in (model.health for model in app.state.models.values()) if one is not None]
-        troubles = [told for trouble in app.state.troubles if (told := trouble()) is not None]
-        well = not troubles and all(one["trouble"] is None for one in known)
-        return {"status": "ok" if well else "degraded", "models": known, "troubles": troubles}
+        models = [health for model in app.state.models.values() if (health := model.health) is not None]
+        troubles = [message for trouble in app.state.troubles if (message := trouble()) is not None]
+        healthy = not troubles and all(model["trouble"] is None for model in models)
+        return {"status": "ok" if healthy else "degraded", "models": models, "troubles": troubles}
 
     @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def metrics() -> Response:
-        """Count requests, verdicts and times of all workers, in the format of Prometheus."""
-        app.state.metrics.look(app.state.models)
-        return Response(await to_thread.run_sync(app.state.metrics.text), media_type=CONTENT_TYPE_LATEST)
+        """Return counts of requests and verdicts, and durations, of all workers, in the Prometheus format."""
+        app.state.metrics.update_gauges(app.state.models)
+        return Response(
+            await to_thread.run_sync(app.state.metrics.prometheus_text), media_type=CONTENT_TYPE_LATEST
+        )
 
 
-def _listed() -> type[BaseModel]:
-    """Return the type of a list with the entries of every family."""
-    entry: Any = reduce(or_, dict.fromkeys(door.loader.shape for door in doors() if door.loader))
-    return create_model("Models", __doc__="The models that answer.", models=(list[entry], ...))
-
-
-def _describe(app: FastAPI) -> None:
-    """Add to OpenAPI the request and problem schemas, and the responses of the middleware."""
-    described = app.openapi
+def _complete_openapi(app: FastAPI) -> None:
+    """Add the request and problem schemas, and the responses of the middleware, to the OpenAPI document."""
+    generated = app.openapi
 
     def openapi() -> dict[str, Any]:
-        """Build the OpenAPI document on the first call, and return the cached one afterwards."""
         if app.openapi_schema is None:
-            document = described()
+            document = generated()
             components = document["components"]["schemas"]
-            models: list[type[BaseModel]] = [*(door.request for door in doors()), ProblemDetails]
+            models: list[type[BaseModel]] = [*(endpoint.request for endpoint in doors()), ProblemDetails]
             for model in models:
                 schema = model.model_json_schema(ref_template=f"{_SCHEMAS}{{model}}")
                 components.update(schema.pop("$defs", {}))

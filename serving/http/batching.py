@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
-from itertools import groupby
-from typing import Any, TypeVar
+from itertools import accumulate, groupby
+from typing import Any, NamedTuple, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
@@ -19,14 +19,12 @@ from serving.http.schemas import RefusedError
 from serving.supply import Endpoint, Together
 
 T = TypeVar("T")
-#: The largest body, in bytes, that is answered where requests are read, and how much of all that waits is
-#: answered before others are looked after.
+#: Maximum size in bytes of a body that is answered in the event loop, and of all bodies answered in one turn.
 SMALL = 32 * 1024
 
 
-@dataclass(frozen=True)
-class Pending:
-    """A body, the model that was there when it came, and its answer to be."""
+class Pending(NamedTuple):
+    """A body, the model that was loaded when it came, and its future answer."""
 
     body: bytes
     model: Any
@@ -41,74 +39,58 @@ class Waiting:
     """
 
     together: Together
-    _asked: list[Pending] = field(default_factory=list)
+    _pending: list[Pending] = field(default_factory=list)
 
     async def answer(self, body: bytes, model: Any) -> Answered:
         """Return the answer to one body; raises the exceptions of its handler."""
         loop = asyncio.get_running_loop()
-        if not self._asked:
-            loop.call_soon(self._answer)
-        asked = Pending(body, model, loop.create_future())
-        self._asked.append(asked)
-        return await asked.answer
+        if not self._pending:
+            loop.call_soon(self._answer_pending)
+        request = Pending(body, model, loop.create_future())
+        self._pending.append(request)
+        return await request.answer
 
-    def _answer(self) -> None:
-        now, self._asked = _turn(self._asked)
-        if self._asked:
-            asyncio.get_running_loop().call_soon(self._answer)
-        for _, some in groupby(now, key=lambda one: id(one.model)):
-            self._answer_some(list(some))
-
-    def _answer_some(self, asked: list[Pending]) -> None:
-        try:
-            answers = self.together([one.body for one in asked], asked[0].model)
-        except Exception as exc:  # noqa: BLE001 - goes to whoever waits
-            answers = [exc] * len(asked)
-        for one, answer in zip(asked, answers, strict=True):
-            if one.answer.done():
-                # the caller was cancelled
-                continue
-            if isinstance(answer, Answered):
-                one.answer.set_result(answer)
-            else:
-                one.answer.set_exception(answer)
-
-
-def _turn(asked: list[Pending]) -> tuple[list[Pending], list[Pending]]:
-    """Split off what is answered now: one at least, and `SMALL` bytes at most."""
-    size = 0
-    for count, one in enumerate(asked):
-        size += len(one.body)
-        if count and size > SMALL:
-            return asked[:count], asked[count:]
-    return asked, []
+    def _answer_pending(self) -> None:
+        """Answer at least one body and at most `SMALL` bytes; leave the rest to the next turn."""
+        sizes = list(accumulate(len(request.body) for request in self._pending))
+        count = max(1, sum(size <= SMALL for size in sizes))
+        batch, self._pending = self._pending[:count], self._pending[count:]
+        if self._pending:
+            asyncio.get_running_loop().call_soon(self._answer_pending)
+        for _, same_model in groupby(batch, key=lambda request: id(request.model)):
+            requests = list(same_model)
+            try:
+                answers = self.together([request.body for request in requests], requests[0].model)
+            except Exception as exc:  # noqa: BLE001 - raised again where the answers are awaited
+                answers = [exc] * len(requests)
+            for request, answer in zip(requests, answers, strict=True):
+                if request.answer.done():
+                    # the caller was cancelled
+                    continue
+                if isinstance(answer, Answered):
+                    request.answer.set_result(answer)
+                else:
+                    request.answer.set_exception(answer)
 
 
-@dataclass(frozen=True)
 class RequestBatcher:
-    """Runs the handlers of one endpoint, small JSON bodies in batches."""
+    """Runs the handlers of one endpoint, small JSON bodies in batches if the endpoint has `together`."""
 
-    door: Endpoint
-    model: HotReloadingModel | None
-    limiter: CapacityLimiter
-    waiting: Waiting | None
-
-    @classmethod
-    def of(cls, door: Endpoint, model: HotReloadingModel | None, limiter: CapacityLimiter) -> RequestBatcher:
-        """Return the batcher of an endpoint; small bodies are batched only if the endpoint has `together`."""
-        return cls(door, model, limiter, None if door.together is None else Waiting(door.together))
+    def __init__(self, door: Endpoint, model: HotReloadingModel | None, limiter: CapacityLimiter) -> None:
+        self._door, self._model, self._limiter = door, model, limiter
+        self._waiting = None if door.together is None else Waiting(door.together)
 
     async def answer(self, media_type: str, body: bytes) -> tuple[Answered, Any]:
         """Return the answer to a body and the model used; raises as the handler and `loaded` do."""
-        if self.waiting is not None and media_type == JSON and len(body) <= SMALL:
-            model = None if self.model is None else self.model.loaded
-            if self.model is None or model is not None:
-                return await self.waiting.answer(body, model), model
-        return await to_the_end(partial(self._answer, media_type, body), self.limiter)
+        if self._waiting is not None and media_type == JSON and len(body) <= SMALL:
+            model = None if self._model is None else self._model.loaded
+            if self._model is None or model is not None:
+                return await self._waiting.answer(body, model), model
+        return await to_the_end(partial(self._handle, media_type, body), self._limiter)
 
-    def _answer(self, media_type: str, body: bytes) -> tuple[Answered, Any]:
-        model = None if self.model is None else loaded(self.model, without=self.door.without)
-        return self.door.handlers[media_type](body, model), model
+    def _handle(self, media_type: str, body: bytes) -> tuple[Answered, Any]:
+        model = None if self._model is None else loaded(self._model, without=self._door.without)
+        return self._door.handlers[media_type](body, model), model
 
 
 def loaded(model: HotReloadingModel, *, without: bool = False) -> Any:
@@ -125,11 +107,10 @@ async def to_the_end(work: Callable[[], T], limiter: CapacityLimiter) -> T:
     """Run `work` in a thread and return its result.
 
     A caller that is cancelled while waiting for the limiter gives up its place. Work that has started cannot
-    be
-    stopped: it occupies the limiter until it ends, and its result is discarded.
+    be stopped: it occupies the limiter until it ends, and its result is discarded.
     """
-    place = object()
-    await limiter.acquire_on_behalf_of(place)
-    begun = asyncio.ensure_future(to_thread.run_sync(work))
-    begun.add_done_callback(lambda _: limiter.release_on_behalf_of(place))
-    return await asyncio.shield(begun)
+    borrower = object()
+    await limiter.acquire_on_behalf_of(borrower)
+    running = asyncio.ensure_future(to_thread.run_sync(work))
+    running.add_done_callback(lambda _: limiter.release_on_behalf_of(borrower))
+    return await asyncio.shield(running)

@@ -1,4 +1,4 @@
-"""The body of a request, read and unpacked within a limit."""
+"""Bodies of requests, read and unpacked within limits, and bodies of answers."""
 
 from __future__ import annotations
 
@@ -26,74 +26,60 @@ from data.tables.files import json_content
 from serving.http.schemas import RefusedError
 from serving.reports.verdict_lines import Answer, VerdictLine
 
-#: Bytes that are unpacked at a time.
+#: Number of bytes that are unpacked at a time.
 CHUNK = 2**16
-#: The largest window of a body in zstd (RFC 9659).
+#: Maximum window of a body in zstd (RFC 9659).
 WINDOW = 2**23
-#: Into how many members (gzip) or frames (zstd) a body may fall.
+#: Maximum number of members (gzip) or frames (zstd) of a body.
 PARTS = 100
-#: How a member of gzip begins.
+#: Magic number of a gzip member.
 _MAGIC = b"\x1f\x8b\x08"
 
 
 async def body_of(request: Request, limit: int) -> bytes:
-    """Read a body, and unpack it as its ``Content-Encoding`` says.
+    """Read a body, and unpack it according to its ``Content-Encoding``.
 
-    Parameters
-    ----------
-    limit : int
-        Bytes that it may have, packed and unpacked.
-
-    Raises
-    ------
-    RefusedError
-        413 as soon as more bytes are announced, have come or were unpacked; 415 if it is packed in another
-        way than gzip or zstd; 400 if it is not whole.
+    RefusedError with 413 as soon as more than `limit` bytes are announced, received or unpacked; 415 if the
+    encoding is neither gzip nor zstd; 400 if the body is incomplete.
     """
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     unpack = _UNPACK.get(encoding)
     if unpack is None and encoding != "identity":
-        told = f"Content-Encoding {encoding[:100]!r}: expected gzip, zstd or identity"
+        problem = f"Content-Encoding {encoding[:100]!r}: expected gzip, zstd or identity"
         headers = {"accept-encoding": "gzip, zstd"}
-        raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, told, headers)
-    body = await _read(request, limit)
-    return body if unpack is None else await to_thread.run_sync(_unpacked, unpack, body, limit)
-
-
-def media_type_of(request: Request, expected: Collection[str]) -> str:
-    """Return the type of a body; RefusedError with 415 if another one is expected."""
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type not in expected:
-        told = f"Content-Type {media_type[:100]!r}: expected {' or '.join(expected)}"
-        raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, told)
-    return media_type
-
-
-async def _read(request: Request, limit: int) -> bytes:
+        raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, problem, headers)
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > limit:
-        _too_large(limit)
+        _refuse_size(limit)
     chunks: list[bytes] = []
     size = 0
     async for chunk in request.stream():
         size += len(chunk)
         if size > limit:
-            _too_large(limit)
+            _refuse_size(limit)
         chunks.append(chunk)
-    return b"".join(chunks)
-
-
-def _too_large(limit: int) -> NoReturn:
-    told = f"the body has more than {limit} bytes"
-    raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, told, {"connection": "close"})
-
-
-def _unpacked(unpack: Callable[[bytes, int], bytes], body: bytes, limit: int) -> bytes:
+    body = b"".join(chunks)
+    if unpack is None:
+        return body
     try:
-        return unpack(body, limit)
+        return await to_thread.run_sync(unpack, body, limit)
     except (EOFError, BadGzipFile, zlib.error, zstandard.ZstdError) as exc:
-        told = f"the body is not what its Content-Encoding says: {' '.join(str(exc).split())[:200]}"
-        raise RefusedError(HTTPStatus.BAD_REQUEST, told) from exc
+        problem = f"the body is not what its Content-Encoding says: {' '.join(str(exc).split())[:200]}"
+        raise RefusedError(HTTPStatus.BAD_REQUEST, problem) from exc
+
+
+def media_type_of(request: Request, expected: Collection[str]) -> str:
+    """Return the media type of a body; RefusedError with 415 if it is not `expected`."""
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type not in expected:
+        problem = f"Content-Type {media_type[:100]!r}: expected {' or '.join(expected)}"
+        raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, problem)
+    return media_type
+
+
+def _refuse_size(limit: int) -> NoReturn:
+    problem = f"the body has more than {limit} bytes"
+    raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, problem, {"connection": "close"})
 
 
 def _gzip(body: bytes, limit: int) -> bytes:
@@ -107,7 +93,7 @@ def _gzip(body: bytes, limit: int) -> bytes:
 def _zstd(body: bytes, limit: int) -> bytes:
     unpacker = zstandard.ZstdDecompressor(max_window_size=WINDOW)
     with unpacker.stream_reader(body, read_across_frames=True) as packed:
-        # this holds little, but does not tell whether the end is there; what does, holds all at once
+        # a stream reader uses little memory, but does not report a truncated body; the second pass does
         for _ in _within(iter(partial(packed.read, CHUNK), b""), limit):
             pass
     chunks: list[bytes] = []
@@ -128,7 +114,7 @@ def _within(chunks: Iterator[bytes], limit: int) -> Iterator[bytes]:
     for chunk in chunks:
         size += len(chunk)
         if size > limit:
-            _too_large(limit)
+            _refuse_size(limit)
         yield chunk
 
 
@@ -136,7 +122,7 @@ _UNPACK: dict[str, Callable[[bytes, int], bytes]] = {"gzip": _gzip, "x-gzip": _g
 
 
 class BareRoute(APIRoute):
-    """A route whose endpoint takes the request as it comes, and is described as any other."""
+    """A route whose endpoint gets the request itself, without FastAPI's parsing of parameters and body."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the endpoint itself: it takes the request and has no parameters to resolve."""
@@ -147,9 +133,9 @@ class BareRoute(APIRoute):
 #: Replaces the file name in messages about a body.
 NAME = "body"
 JSON = "application/json"
-#: Lists, objects and keys of one body of JSON.
+#: Maximum number of lists, objects and keys in a JSON body.
 MOST_PARTS = 1_000_000
-#: The header with the notes on an answer that has no place for them.
+#: The header with notes, for answers whose format has no field for them.
 NOTES = "Perfjudge-Notes"
 TypedRequest = TypeVar("TypedRequest", bound=BaseModel)
 
@@ -158,22 +144,18 @@ class Countable(Protocol):
     """Verdicts of any family."""
 
     def count(self, answer: Answer) -> int:
-        """Return how many there are of `answer`."""
+        """Return the number of verdicts that are `answer`."""
 
     def first(self, most: int) -> Iterable[VerdictLine]:
-        """Return the first of them, `most` at most, as lines of a table."""
+        """Return the first verdicts, at most `most`, as lines of a table."""
 
 
 @dataclass(frozen=True)
 class Answered:
-    """An answer, how it is sent, and its verdicts, if any.
+    """An answer, its media type and headers, and its verdicts, if any.
 
-    Attributes
-    ----------
-    vectors : ndarray of shape (n_questions, n_features) or None
-        The model's input, columns in the order of the features in its card.
-    unlike : int
-        Number of inputs that are out of distribution.
+    ``vectors``, shape (n_inputs, n_features), are the model's inputs in the order of the features in its
+    card; ``unlike`` is the number of inputs that are out of distribution.
     """
 
     content: bytes
@@ -185,18 +167,12 @@ class Answered:
 
     @classmethod
     def of(cls, answer: BaseModel, judged: Countable | None = None) -> Answered:
-        """Write an answer as JSON."""
+        """Return an answer with `answer` as JSON."""
         return cls(answer.model_dump_json().encode(), judged)
 
 
 def request_of(body: bytes, kind: type[TypedRequest]) -> TypedRequest:
-    """Return the request that a body holds.
-
-    Raises
-    ------
-    RefusedError
-        400 if the body is not JSON, 422 if it is not a request.
-    """
+    """Validate a JSON body as `kind`; RefusedError with 400 if it is not JSON, 422 if it is invalid."""
     try:
         return kind.model_validate(parse_json(body))
     except ValidationError as exc:
@@ -204,23 +180,24 @@ def request_of(body: bytes, kind: type[TypedRequest]) -> TypedRequest:
 
 
 def parse_json(body: bytes) -> Any:
-    """Parse JSON as RFC 8259 has it: UTF-8 (a mark before it is skipped), no NaN or infinity, not too deep.
+    """Parse JSON strictly (RFC 8259): UTF-8, optionally with a byte order mark, no NaN, no repeated keys.
 
-    No object may have a key twice.
-
-    Raises
-    ------
-    RefusedError
-        400 if the body is anything else, 413 as of `require_few_parts`.
+    RefusedError with 400 if the body is not such JSON or is nested too deeply; 413 as of `require_few_parts`.
     """
     require_few_parts(body)
     try:
         content = json_content(body.decode("utf-8-sig"))
         if b"\\ud" in body.lower():
             json.dumps(content, ensure_ascii=False).encode()
-    except (RecursionError, ValueError) as exc:
-        told = f"the body is not JSON: {_wrong(exc)}"
-        raise RefusedError(HTTPStatus.BAD_REQUEST, told) from exc
+    except RecursionError as exc:
+        raise RefusedError(HTTPStatus.BAD_REQUEST, "the body is not JSON: nested too deeply") from exc
+    except ValueError as exc:
+        problem = str(exc)
+        if isinstance(exc, UnicodeDecodeError):
+            problem = f"byte {exc.start} is not UTF-8"
+        elif isinstance(exc, UnicodeEncodeError):
+            problem = "a string holds half a surrogate pair"
+        raise RefusedError(HTTPStatus.BAD_REQUEST, f"the body is not JSON: {problem}") from exc
     except InputError as exc:
         raise RefusedError(HTTPStatus.BAD_REQUEST, str(exc.within(NAME))) from exc
     return content
@@ -232,21 +209,10 @@ def require_few(body: bytes, marks: Iterable[bytes], most: int, what: str) -> No
     Parsing holds the interpreter, so a large body would delay all other requests until its end.
     """
     if sum(map(body.count, marks)) > most:
-        told = f"the body holds more than {most} {what}; send it in parts"
-        raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, told)
+        problem = f"the body holds more than {most} {what}; send it in parts"
+        raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, problem)
 
 
 def require_few_parts(body: bytes) -> None:
     """Raise a RefusedError with 413 if JSON holds more lists, objects and keys than `MOST_PARTS`."""
     require_few(body, (b"[", b"{", b":"), MOST_PARTS, "lists, objects and keys")
-
-
-def _wrong(exc: RecursionError | ValueError) -> str:
-    match exc:
-        case RecursionError():
-            return "nested too deeply"
-        case UnicodeDecodeError():
-            return f"byte {exc.start} is not UTF-8"
-        case UnicodeEncodeError():
-            return "a string holds half a surrogate pair"
-    return str(exc)

@@ -1,4 +1,4 @@
-"""The page of the interface, ``/docs``, whose files come with perfjudge and not from elsewhere."""
+"""HTML responses with content security policies, and ``/docs``, whose files perfjudge serves itself."""
 
 from __future__ import annotations
 
@@ -26,9 +26,8 @@ def page(html: str, status: int = 200, further: Mapping[str, str] = MappingProxy
     """Return an HTML response whose content security policy allows its inline code and `further` sources."""
     sources = {kind: [allowed] for kind, allowed in {**_ALLOWED, **further}.items()}
     for kind, text in _INLINE.findall(html):
-        sources.setdefault(f"{kind}-src", []).append(_hashed(text))
-    policy = "; ".join(f"{kind} {' '.join(allowed)}" for kind, allowed in sources.items())
-    return HTMLResponse(html, status, {**_SAFE, "content-security-policy": policy})
+        sources.setdefault(f"{kind}-src", []).append(_hash_source(text))
+    return _html_response(html, status, {kind: " ".join(allowed) for kind, allowed in sources.items()})
 
 
 def report(html: str) -> HTMLResponse:
@@ -36,12 +35,16 @@ def report(html: str) -> HTMLResponse:
 
     Its content security policy allows only the script of `serving.reports.rendering.script`.
     """
-    allowed = {**_ALLOWED, "style-src": "'unsafe-inline'", "script-src": _hashed(script())}
-    policy = "; ".join(f"{kind} {source}" for kind, source in allowed.items())
-    return HTMLResponse(html, headers={**_SAFE, "content-security-policy": policy})
+    sources = {**_ALLOWED, "style-src": "'unsafe-inline'", "script-src": _hash_source(script())}
+    return _html_response(html, 200, sources)
 
 
-def _hashed(text: str) -> str:
+def _html_response(html: str, status: int, sources: Mapping[str, str]) -> HTMLResponse:
+    policy = "; ".join(f"{kind} {allowed}" for kind, allowed in sources.items())
+    return HTMLResponse(html, status, {**_SAFE, "content-security-policy": policy})
+
+
+def _hash_source(text: str) -> str:
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
@@ -52,20 +55,20 @@ SHIPPED = {
     "swagger-ui.css": "text/css",
     "favicon.png": "image/png",
 }
-#: Beside the script that starts it, it loads those and asks this server.
+#: Sources of the content security policy, besides the inline script that starts the page.
 _POLICY = dict.fromkeys(("script-src", "style-src", "connect-src"), "'self'") | {"img-src": "'self' data:"}
-_NEXT = "[Overview](/) of models and verdicts · this description as [OpenAPI](/openapi.json)"
-#: Nothing is validated elsewhere, and a token is kept until the tab is closed.
+_DESCRIPTION = "[Overview](/) of models and verdicts · this description as [OpenAPI](/openapi.json)"
+#: No validator of another site is used, and a token is kept until the tab is closed.
 _PARAMETERS = {"validatorUrl": "none", "displayRequestDuration": True, "defaultModelsExpandDepth": 0}
 
 
 def install(app: FastAPI) -> None:
-    """Let `app` describe itself to people."""
-    app.description = f"{app.description}\n\n{_NEXT}" if app.description else _NEXT
+    """Add the page ``/docs`` and its files to `app`."""
+    app.description = _DESCRIPTION
 
     @app.get(PATH, include_in_schema=False)
     async def docs() -> Response:
-        shown = get_swagger_ui_html(
+        html = get_swagger_ui_html(
             openapi_url=app.openapi_url or "",
             title=f"{app.title} · HTTP",
             swagger_js_url=f"{PATH}/swagger-ui-bundle.js",
@@ -73,16 +76,16 @@ def install(app: FastAPI) -> None:
             swagger_favicon_url=f"{PATH}/favicon.png",
             swagger_ui_parameters=_PARAMETERS,
         )
-        return page(bytes(shown.body).decode(), further=_POLICY)
+        return page(bytes(html.body).decode(), further=_POLICY)
 
     for name, media_type in SHIPPED.items():
-        _ship(app, name, media_type)
+        _add_file(app, name, media_type)
 
 
-def _ship(app: FastAPI, name: str, media_type: str) -> None:
+def _add_file(app: FastAPI, name: str, media_type: str) -> None:
     path = Path(str(files("fastapi_offline") / "static" / name))
 
     @app.get(f"{PATH}/{name}", include_in_schema=False, name=name)
-    async def shipped() -> Response:
+    async def file() -> Response:
         headers = {"cache-control": "max-age=86400", "x-content-type-options": "nosniff"}
         return FileResponse(path, media_type=media_type, headers=headers)

@@ -1,18 +1,17 @@
 """Drift: how far the inputs of the served models differ from their training data.
 
-The population stability index of a feature is the sum over its bins of (a - e) ln(a / e), with a the share of
-the
-requests' values and e that of the training rows. Up to 0.1 little has changed, from 0.25 on much (Siddiqi,
-Credit
-Risk Scorecards, Wiley 2006). Without drift its mean is about (bins - 1) (1 / n_requests + 1 / n_training)
-(Yurdakul, Statistical Properties of Population Stability Index, 2018), so that few rows are not informative.
+The population stability index of a feature is the sum over its bins of (a - e) ln(a / e), where a is the
+share of the requests' values in the bin and e that of the training rows. Up to 0.1 little has changed, from
+0.25 on much (Siddiqi, Credit Risk Scorecards, Wiley 2006). Without drift its mean is about
+(bins - 1) (1 / n_requests + 1 / n_training) (Yurdakul, Statistical Properties of Population Stability Index,
+2018), so that few rows are not informative.
 """
 
 from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Lock
@@ -29,13 +28,12 @@ from serving.http.request_context import RequestContext
 from serving.models import ModelRef
 from training.registry.stored import Deciles, smoothed
 
-#: Rows below which an index says nothing.
+#: Minimum number of rows of an informative index.
 FEWEST = 200
-#: Features of a model that Prometheus hears of, the strongest.
+#: Maximum number of features per model that Prometheus gets, those with the largest drift.
 MOST = 64
-#: Rows that may wait to be counted, and that are counted at a time.
+#: Maximum number of queued rows, and of rows that are binned at a time.
 WAITING, AT_ONCE = 20_000, 1000
-Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,10 @@ class FeatureDrift:
 
 @dataclass(frozen=True)
 class ModelDrift:
-    """Drift of one model version: number of rows judged, and the index of each feature."""
+    """Drift of one model version: the number of its input rows, and its features by descending index.
+
+    ``features`` is empty if there are fewer than `FEWEST` rows.
+    """
 
     ref: ModelRef
     rows: int
@@ -56,57 +57,40 @@ class ModelDrift:
 
 
 @dataclass(frozen=True)
-class AskedRows:
-    """Histogram counts of one model's inputs, as a worker writes them to a file."""
+class InputCounts:
+    """Counts of one model's inputs, as a worker writes them to a file.
+
+    ``counts`` has a list per feature with one count per bin; the last bin is that of missing values.
+    """
 
     ref: ModelRef
     deciles: dict[str, Deciles]
     counts: list[list[int]]
 
-    def drift(self, others: Sequence[AskedRows]) -> ModelDrift:
-        """Return the drift of these counts plus those in `others` of the same model version."""
-        same = (one.counts for one in others if one.ref == self.ref)
-        counts = sum((np.array(one) for one in same), np.array(self.counts))
-        rows = int(counts[0].sum())
-        found = map(FeatureDrift, self.deciles, map(_index, self.deciles.values(), counts))
-        return ModelDrift(self.ref, rows, tuple(sorted(found, key=_strength)) if rows >= FEWEST else ())
-
-
-def _index(trained: Deciles, counts: Counts) -> float:
-    asked = smoothed(np.append(counts[: len(trained.edges) + 1], counts[-1]))
-    shares = np.array(trained.shares)
-    return float(((asked - shares) * np.log(asked / shares)).sum())
-
-
-def _strength(one: FeatureDrift) -> float:
-    return -one.index
-
 
 class Bins:
-    """The bins of all features of one model, and how many rows fell into each."""
+    """The bins of all features of one model, and the number of input rows in each."""
 
     def __init__(self, ref: ModelRef, deciles: dict[str, Deciles]) -> None:
         self.ref, self._deciles = ref, deciles
-        most = max(len(one.edges) for one in deciles.values())
-        # a feature with fewer edges never gets beyond its own
+        most = max(len(feature.edges) for feature in deciles.values())
+        # features with fewer edges have empty bins at the end
         self._edges = np.array(
-            [(*one.edges, *[np.inf] * (most - len(one.edges))) for one in deciles.values()]
+            [(*feature.edges, *[np.inf] * (most - len(feature.edges))) for feature in deciles.values()]
         )
         self._counts = np.zeros((len(deciles), most + 2), np.int64)
 
     @classmethod
-    def of(cls, served: Any) -> Bins | None:
-        """Read them off the card of a model; None if training wrote none."""
+    def from_card(cls, served: Any) -> Bins | None:
+        """Return the bins in the card of a served model; None if its card has no bins."""
         usual: dict[str, Deciles] = getattr(served.card, "usual", {})
         names = getattr(served.card, "features", ())
-        return (
-            cls(served.ref, {name: usual[name] for name in names})
-            if usual.keys() >= {*names} and names
-            else None
-        )
+        if not names or not usual.keys() >= {*names}:
+            return None
+        return cls(served.ref, {name: usual[name] for name in names})
 
-    def count(self, vectors: NDArray[np.float64]) -> None:
-        """Count rows of shape (n_rows, n_features); others are passed over."""
+    def count_rows(self, vectors: NDArray[np.float64]) -> None:
+        """Count rows of shape (n_rows, n_features); arrays of other shapes are ignored."""
         features, width = self._counts.shape
         if vectors.shape[1:] != (features,):
             return
@@ -118,9 +102,9 @@ class Bins:
             self._counts += np.bincount(places, minlength=self._counts.size).reshape(features, width)
 
     @property
-    def asked(self) -> AskedRows:
+    def counts(self) -> InputCounts:
         """The counts so far."""
-        return AskedRows(self.ref, self._deciles, self._counts.tolist())
+        return InputCounts(self.ref, self._deciles, self._counts.tolist())
 
 
 class Drift(Collector):
@@ -134,17 +118,17 @@ class Drift(Collector):
         self._rows = 0
         self._lock = Lock()
 
-    def asked(self, exchange: RequestContext) -> None:
-        """Queue the model inputs of one request; `count` processes them later, in batches."""
-        door, answered = exchange.door, exchange.answered
-        if door is None or door.model is None or answered is None or answered.vectors is None:
+    def queue_inputs(self, context: RequestContext) -> None:
+        """Queue the model inputs of one request; `count_queued` processes them later, in batches."""
+        endpoint, answered = context.endpoint, context.answered
+        if endpoint is None or endpoint.model is None or answered is None or answered.vectors is None:
             return
-        self._waiting.append((door.model.key, exchange.served, answered.vectors))
+        self._waiting.append((endpoint.model.key, context.served, answered.vectors))
         self._rows += len(answered.vectors)
         if self._rows > WAITING:
-            self.count()
+            self.count_queued()
 
-    def count(self) -> None:
+    def count_queued(self) -> None:
         """Count the queued inputs, and write the counts to a file for the other workers."""
         with self._lock:
             if not self._waiting:
@@ -152,59 +136,74 @@ class Drift(Collector):
             self._rows = 0
             while self._waiting:
                 key, served, vectors = self._waiting.popleft()
-                bins = self._of(key, served)
+                bins = self._bins_of(key, served)
                 if bins is not None:
-                    bins.count(vectors)
+                    bins.count_rows(vectors)
             if self._shared is not None:
-                told = {key: asdict(bins.asked) for key, bins in self._bins.items()}
-                write_json(self._shared / f"asked-{os.getpid()}.json", told)
+                counts = {key: asdict(bins.counts) for key, bins in self._bins.items()}
+                write_json(self._shared / f"asked-{os.getpid()}.json", counts)
 
-    def found(self) -> dict[str, ModelDrift]:
-        """Return the drift of each model by its key, over all workers."""
-        self.count()
+    def by_model(self) -> dict[str, ModelDrift]:
+        """Return the drift of each model by its key, over all workers, including those that have ended."""
+        self.count_queued()
         with self._lock:
-            own = {key: bins.asked for key, bins in self._bins.items()}
-        others = list(self._others())
-        keys = {key for one in [own, *others] for key in one}
-        return {key: self._joined([one[key] for one in [own, *others] if key in one], key) for key in keys}
+            workers = [{key: bins.counts for key, bins in self._bins.items()}]
+        if self._shared is not None:
+            paths = self._shared.glob("asked-*.json")
+            others = [path for path in paths if path.name != f"asked-{os.getpid()}.json"]
+            workers += [read_json(path, dict[str, InputCounts]) for path in others]
+        drifts = {}
+        for key in {key for worker in workers for key in worker}:
+            parts = [worker[key] for worker in workers if key in worker]
+            model = self._models.get(key)
+            current = [part for part in parts if model is not None and part.ref == model.ref] or parts
+            drifts[key] = _joined_drift(current)
+        return drifts
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield this for Prometheus."""
+        """Yield the metrics for Prometheus."""
         labels = ["key", "model", "version"]
         rows = GaugeMetricFamily("perfjudge_asked_rows", "Rows that it was asked about", labels=labels)
         most = GaugeMetricFamily("perfjudge_drift_max", "The largest drift of a feature", labels=labels)
         index = GaugeMetricFamily(
             "perfjudge_drift", "Population stability index of a feature", labels=[*labels, "feature"]
         )
-        for key, drift in self.found().items():
+        for key, drift in self.by_model().items():
             named = key, drift.ref.name, drift.ref.version
             rows.add_metric(named, drift.rows)
-            for one in drift.features[:1]:
-                most.add_metric(named, one.index)
-            for one in drift.features[:MOST]:
-                index.add_metric((*named, one.feature), one.index)
+            for feature in drift.features[:1]:
+                most.add_metric(named, feature.index)
+            for feature in drift.features[:MOST]:
+                index.add_metric((*named, feature.feature), feature.index)
         yield from (rows, most, index)
 
-    def _of(self, key: str, served: Any) -> Bins | None:
-        """Return the bins of a model; None of one that training wrote none of, or that answers no more."""
-        known = self._bins.get(key)
-        if known is not None and known.ref == served.ref:
-            return known
-        lazy = self._models.get(key)
-        bins = Bins.of(served) if lazy is None or lazy.ref == served.ref else None
+    def _bins_of(self, key: str, served: Any) -> Bins | None:
+        """Return the bins of a model; None if its card has none, or if it has been replaced."""
+        bins = self._bins.get(key)
+        if bins is not None and bins.ref == served.ref:
+            return bins
+        model = self._models.get(key)
+        bins = Bins.from_card(served) if model is None or model.ref == served.ref else None
         if bins is not None:
             self._bins[key] = bins
         return bins
 
-    def _others(self) -> Iterator[dict[str, AskedRows]]:
-        """Yield the counts written by other workers, including those that have ended."""
-        if self._shared is not None:
-            for path in self._shared.glob("asked-*.json"):
-                if path.name != f"asked-{os.getpid()}.json":
-                    yield read_json(path, dict[str, AskedRows])
 
-    def _joined(self, found: Sequence[AskedRows], key: str) -> ModelDrift:
-        lazy = self._models.get(key)
-        now = [one for one in found if lazy is not None and one.ref == lazy.ref]
-        first, *others = now or found
-        return first.drift(others)
+def _joined_drift(parts: list[InputCounts]) -> ModelDrift:
+    """Return the drift of the first part's version; parts of other versions are ignored."""
+    first = parts[0]
+    counts = np.sum([part.counts for part in parts if part.ref == first.ref], axis=0)
+    rows = int(counts[0].sum())
+    if rows < FEWEST:
+        return ModelDrift(first.ref, rows, ())
+    features = [
+        FeatureDrift(name, _stability_index(trained, row))
+        for (name, trained), row in zip(first.deciles.items(), counts, strict=True)
+    ]
+    return ModelDrift(first.ref, rows, tuple(sorted(features, key=lambda feature: -feature.index)))
+
+
+def _stability_index(trained: Deciles, counts: NDArray[np.int64]) -> float:
+    requested = smoothed(np.append(counts[: len(trained.edges) + 1], counts[-1]))
+    shares = np.array(trained.shares)
+    return float(((requested - shares) * np.log(requested / shares)).sum())

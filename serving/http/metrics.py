@@ -18,7 +18,7 @@ BUCKETS = (0.001, 0.002, 0.004, 0.006, 0.01, 0.015, 0.025, 0.05, 0.1, 0.25, 0.5,
 
 
 class ServerCounters:
-    """The counters of one worker, and the sums over all."""
+    """The counters of one worker, and the sums over all workers."""
 
     def __init__(self, shared: str | None, *further: Collector) -> None:
         self._shared, self._further = shared, further
@@ -36,7 +36,7 @@ class ServerCounters:
         self._unlike = counter("perfjudge_unlike", description, ["door", "model", "version"])
         self.labels = counter("perfjudge_labels", "Labels given", ["status"])
         self.dropped = counter("perfjudge_shadow_dropped", "Requests that challengers did not hear of")
-        self.flying = live("perfjudge_requests_in_flight", "Requests that wait for their answer")
+        self.in_flight = live("perfjudge_requests_in_flight", "Requests that wait for their answer")
         description = "How many workers answer with this version"
         self._version = live("perfjudge_model_info", description, ["key", "model", "version"])
         description = "1: what the alias names does not answer, the last good version does"
@@ -44,39 +44,40 @@ class ServerCounters:
         description = "How often the version that answers has changed"
         self._swaps = worst("perfjudge_model_swaps", description, ["key"])
 
-    def count(self, exchange: RequestContext, route: str, verdicts: Mapping[str, int]) -> None:
-        """Count a request that was answered."""
-        now, ref = perf_counter(), exchange.ref
+    def count_request(self, context: RequestContext, route: str, verdicts: Mapping[str, int]) -> None:
+        """Count an answered request and its verdicts."""
+        now, ref = perf_counter(), context.ref
         name, version = ("", "") if ref is None else (ref.name, ref.version)
-        labels = route, f"{exchange.status // 100}xx", name, version
-        self._requests.labels(*labels).observe(now - exchange.began)
+        labels = route, f"{context.status // 100}xx", name, version
+        self._requests.labels(*labels).observe(now - context.began)
         if verdicts:
-            self._judging.observe(now - (exchange.whole or exchange.began))
+            self._judging.observe(now - (context.whole or context.began))
             for verdict, number in verdicts.items():
                 self._verdicts.labels(route, verdict).inc(number)
-            unlike = 0 if exchange.answered is None else exchange.answered.unlike
+            unlike = 0 if context.answered is None else context.answered.unlike
             self._unlike.labels(route, name, version).inc(unlike)
 
-    def look(self, models: Mapping[str, HotReloadingModel]) -> None:
-        """Look which versions answer, and whether they should."""
+    def update_gauges(self, models: Mapping[str, HotReloadingModel]) -> None:
+        """Update the gauges of the versions in use, and of failures to load others."""
         for key, model in models.items():
-            named = () if model.ref is None else (key, model.ref.name, model.ref.version)
+            labels = () if model.ref is None else (key, model.ref.name, model.ref.version)
             before = self._models.get(key, ())
-            if named != before:
-                self._models[key] = named
-                for labels, answers in ((before, 0), (named, 1)):
-                    if labels:
-                        self._version.labels(*labels).set(answers)
+            if labels != before:
+                self._models[key] = labels
+                if before:
+                    self._version.labels(*before).set(0)
+                if labels:
+                    self._version.labels(*labels).set(1)
             self._trouble.labels(key).set(getattr(model, "trouble", None) is not None)
             self._swaps.labels(key).set(getattr(model, "swaps", 0))
 
-    def text(self) -> bytes:
+    def prometheus_text(self) -> bytes:
         """Return the counts of all workers in the Prometheus text format."""
         registry = self._registry
         if self._shared is not None:
             registry = CollectorRegistry()
             MultiProcessCollector(registry, self._shared)  # type: ignore[no-untyped-call]
         further = CollectorRegistry()
-        for one in self._further:
-            further.register(one)
+        for collector in self._further:
+            further.register(collector)
         return generate_latest(registry) + generate_latest(further)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from http import HTTPStatus
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from data.stage import summary
 from serving.http import authentication, request_context, schemas
-from serving.http.authentication import Access, Csrf
+from serving.http.authentication import Csrf, Tokens, require_token
 from serving.http.drift import Drift
 from serving.http.metrics import ServerCounters
 from serving.http.overview import Recent
@@ -29,14 +29,14 @@ from serving.shadow.figures import ShadowCollector
 from serving.shadow.request_log import RequestLog
 
 LOG = logging.getLogger("perfjudge")
-#: Seconds between two looks at models and drift.
+#: Seconds between updates of the metrics of models and drift.
 EVERY = 1.0
-#: Of an answer whose client is gone (as nginx has it).
+#: Status in the log for requests whose client closed the connection (nginx's convention).
 GONE = 499
-#: How a token is sent, as OpenAPI names it.
+#: OpenAPI's security schemes, with descriptions.
 _SCHEMES = {"bearer": "A line of the file of tokens.", "basic": "Any name, the token as password."}
 _POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-#: What an answer says unless it says otherwise itself, as a page may of its policy.
+#: Headers of every answer that does not set them itself.
 _HEADERS = (
     (b"content-security-policy", _POLICY.encode()),
     (b"cache-control", b"no-store"),
@@ -47,21 +47,21 @@ _HEADERS = (
 
 
 def install(app: FastAPI, settings: ServerSettings) -> None:
-    """Stand before all that an application answers, which has its models in ``app.state``."""
-    allowed = Access.of(settings.tokens)
+    """Add the middleware to an application that has its models in ``app.state``."""
     app.state.csrf = Csrf(settings.secret, settings.hosts)
     app.state.drift = Drift(app.state.models, settings.shared)
     app.state.recent = Recent(settings.shared)
-    further = () if settings.shadow is None else (ShadowCollector(),)
-    app.state.metrics = ServerCounters(settings.shared, app.state.drift, *further)
+    collectors = () if settings.shadow is None else (ShadowCollector(),)
+    app.state.metrics = ServerCounters(settings.shared, app.state.drift, *collectors)
     app.state.shadow = (
         None if settings.shadow is None else RequestLog(settings.shadow, app.state.metrics.dropped)
     )
-    app.add_middleware(Front, state=app.state, settings=settings, allowed=allowed)
+    tokens = None if settings.tokens is None else Tokens(Path(settings.tokens))
+    app.add_middleware(Front, state=app.state, settings=settings, tokens=tokens)
 
 
 def describe(document: dict[str, Any], settings: ServerSettings) -> None:
-    """Add to an OpenAPI document which addresses need a token, and the refusals of all of them."""
+    """Add the required tokens and the refusals of the middleware to an OpenAPI document."""
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             refusals = [HTTPStatus.GATEWAY_TIMEOUT]
@@ -70,99 +70,93 @@ def describe(document: dict[str, Any], settings: ServerSettings) -> None:
                 refusals += [HTTPStatus.FORBIDDEN]
             if settings.tokens is not None and path not in authentication.OPEN:
                 refusals += [HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN]
-                ways = _SCHEMES if method in {"get", "put"} else ("bearer",)
-                operation["security"] = [{way: []} for way in ways]
-            told = {str(status): told for status, told in schemas.responses(*refusals).items()}
-            operation["responses"].update(told)
+                schemes = _SCHEMES if method in {"get", "put"} else ("bearer",)
+                operation["security"] = [{scheme: []} for scheme in schemes]
+            responses = schemas.responses(*refusals).items()
+            operation["responses"].update({str(status): response for status, response in responses})
     if settings.tokens is not None:
         document["components"]["securitySchemes"] = {
-            way: {"type": "http", "scheme": way, "description": told} for way, told in _SCHEMES.items()
+            scheme: {"type": "http", "scheme": scheme, "description": description}
+            for scheme, description in _SCHEMES.items()
         }
 
 
 class Front:
-    """ASGI around an application."""
+    """ASGI middleware: authentication, time limits, headers, metrics and the access log."""
 
-    def __init__(self, app: ASGIApp, state: State, settings: ServerSettings, allowed: Access) -> None:
-        self._app, self._state, self._settings, self._allowed = app, state, settings, allowed
+    def __init__(self, app: ASGIApp, state: State, settings: ServerSettings, tokens: Tokens | None) -> None:
+        self._app, self._state, self._settings, self._tokens = app, state, settings, tokens
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or begin and end with the server."""
+        """Answer a request; while the server runs, update the metrics."""
         if scope["type"] == "http":
             await self._http(scope, receive, send)
         elif scope["type"] == "lifespan":
-            async with self._looking():
+            updating = asyncio.create_task(self._update_metrics())
+            try:
                 await self._app(scope, receive, send)
+            finally:
+                updating.cancel()
         else:
             await self._app(scope, receive, send)
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
-        exchange = RequestContext.of(scope, headers)
-        timed_request = TimedRequest(exchange, receive, send, self._settings.timeout)
-        self._state.metrics.flying.inc()
+        context = RequestContext.of(scope, headers)
+        timed_request = TimedRequest(context, receive, send, self._settings.timeout)
+        self._state.metrics.in_flight.inc()
         try:
-            instead = await self._passed(scope, timed_request, headers)
-            # where an answer has begun, the server closes the connection
-            if instead is not None and not exchange.status:
-                await instead(scope, timed_request.receive, timed_request.send)
+            refusal = await self._refusal(scope, timed_request, headers)
+            # if an answer has begun, the server closes the connection
+            if refusal is not None and not context.status:
+                await refusal(scope, timed_request.receive, timed_request.send)
         finally:
-            self._state.metrics.flying.dec()
-            self._tell(exchange, route_of(scope))
+            self._state.metrics.in_flight.dec()
+            self._record(context, route_of(scope))
 
-    async def _passed(
+    async def _refusal(
         self, scope: Scope, timed_request: TimedRequest, headers: Mapping[bytes, bytes]
     ) -> Response | None:
-        """Let the application answer; return what is to be answered in its place."""
-        exchange, settings = timed_request.exchange, self._settings
+        """Let the application answer and return None, or return the refusal of the request."""
+        context, settings = timed_request.context, self._settings
         try:
-            token = self._allowed.allowed(scope["method"], scope["path"], headers.get(b"authorization", b""))
-            exchange.token = None if token is None else token.name
+            authorization = headers.get(b"authorization", b"")
+            token = require_token(self._tokens, scope["method"], scope["path"], authorization)
+            context.token = None if token is None else token.name
             scope[authentication.HOLDER] = token
-            self._state.csrf.check(scope["method"], headers, token)
-            async with asyncio.timeout(settings.reading if exchange.has_body else settings.timeout) as timer:
+            self._state.csrf.check_request(scope["method"], headers, token)
+            async with asyncio.timeout(settings.reading if context.has_body else settings.timeout) as timer:
                 timed_request.timer = timer
                 await self._app(scope, timed_request.receive, timed_request.send)
         except RefusedError as exc:
             return schemas.answer(exc.status_code, str(exc.detail), exc.headers)
         except ClientDisconnect:
-            exchange.status = exchange.status or GONE
-        except Exception as exc:  # noqa: BLE001 - the net below every request
-            if timed_request.timer is not None and timed_request.timer.expired():
-                return self._late(exchange)
-            return _unexpected(exchange, route_of(scope), exc)
+            context.status = context.status or GONE
+        except Exception as exc:  # noqa: BLE001 - the last resort of every request
+            if timed_request.timer is None or not timed_request.timer.expired():
+                return _unexpected_error(context, route_of(scope), exc)
+            if context.has_body and not context.whole:
+                problem = f"the body did not come within {settings.reading:g} s"
+                return schemas.answer(HTTPStatus.REQUEST_TIMEOUT, problem, {"connection": "close"})
+            problem = f"no answer within {settings.timeout:g} s"
+            return schemas.answer(HTTPStatus.GATEWAY_TIMEOUT, problem)
         return None
 
-    def _late(self, exchange: RequestContext) -> Response:
-        if exchange.has_body and not exchange.whole:
-            told = f"the body did not come within {self._settings.reading:g} s"
-            return schemas.answer(HTTPStatus.REQUEST_TIMEOUT, told, {"connection": "close"})
-        told = f"no answer within {self._settings.timeout:g} s"
-        return schemas.answer(HTTPStatus.GATEWAY_TIMEOUT, told)
-
-    def _tell(self, exchange: RequestContext, route: str) -> None:
-        verdicts = exchange.verdicts()
-        self._state.metrics.count(exchange, route, verdicts)
-        self._state.drift.asked(exchange)
-        if exchange.door is not None and exchange.answered is not None:
-            self._state.recent.add(exchange.door, exchange.answered)
+    def _record(self, context: RequestContext, route: str) -> None:
+        verdicts = context.verdicts()
+        self._state.metrics.count_request(context, route, verdicts)
+        self._state.drift.queue_inputs(context)
+        if context.endpoint is not None and context.answered is not None:
+            self._state.recent.add_answer(context.endpoint, context.answered)
         if self._state.shadow is not None:
-            self._state.shadow.add(exchange)
-        request_context.tell(exchange, route, verdicts)
+            self._state.shadow.add_request(context)
+        request_context.tell(context, route, verdicts)
 
-    @asynccontextmanager
-    async def _looking(self) -> AsyncIterator[None]:
-        looking = asyncio.create_task(self._look())
-        try:
-            yield
-        finally:
-            looking.cancel()
-
-    async def _look(self) -> None:
+    async def _update_metrics(self) -> None:
         while True:
             try:
-                self._state.metrics.look(self._state.models)
-                await to_thread.run_sync(self._state.drift.count)
+                self._state.metrics.update_gauges(self._state.models)
+                await to_thread.run_sync(self._state.drift.count_queued)
             except Exception:
                 LOG.exception("counting failed")
             await asyncio.sleep(EVERY)
@@ -171,44 +165,39 @@ class Front:
 class TimedRequest:
     """The `receive` and `send` of one request, with time limits and byte counts."""
 
-    __slots__ = ("_receive", "_seconds", "_send", "exchange", "timer")
+    __slots__ = ("_receive", "_seconds", "_send", "context", "timer")
 
-    def __init__(self, exchange: RequestContext, receive: Receive, send: Send, seconds: float) -> None:
-        self.exchange, self._receive, self._send, self._seconds = exchange, receive, send, seconds
+    def __init__(self, context: RequestContext, receive: Receive, send: Send, seconds: float) -> None:
+        self.context, self._receive, self._send, self._seconds = context, receive, send, seconds
         self.timer: asyncio.Timeout | None = None
 
     async def receive(self) -> Message:
-        """Return the next message, and count its bytes."""
+        """Return the next message and count its bytes; after a whole body, limit the time of the answer."""
         message = await self._receive()
         if message["type"] == "http.request":
-            self.exchange.received += len(message.get("body", b""))
+            self.context.received += len(message.get("body", b""))
             if not message.get("more_body", False):
-                self._whole()
+                self.context.whole = perf_counter()
+                if self.context.has_body and self.timer is not None and not self.timer.expired():
+                    self.timer.reschedule(asyncio.get_running_loop().time() + self._seconds)
         return message
 
     async def send(self, message: Message) -> None:
-        """Send an answer with the headers that all have, and count it."""
+        """Send a message, with the headers of every answer, and count its bytes."""
         if message["type"] == "http.response.start":
-            self.exchange.status = message["status"]
-            message = {**message, "headers": self._headed(message["headers"])}
+            self.context.status = message["status"]
+            headers = list(message["headers"])
+            names = {name for name, _ in headers}
+            headers += [header for header in _HEADERS if header[0] not in names]
+            headers.append((b"x-request-id", self.context.request_id.encode()))
+            message = {**message, "headers": headers}
         else:
-            self.exchange.sent += len(message.get("body", b""))
+            self.context.sent += len(message.get("body", b""))
         await self._send(message)
 
-    def _whole(self) -> None:
-        self.exchange.whole = perf_counter()
-        if self.exchange.has_body and self.timer is not None and not self.timer.expired():
-            self.timer.reschedule(asyncio.get_running_loop().time() + self._seconds)
 
-    def _headed(self, headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-        own = list(headers)
-        names = {name for name, _ in own}
-        request_id = (b"x-request-id", self.exchange.request_id.encode())
-        return [*own, *(one for one in _HEADERS if one[0] not in names), request_id]
-
-
-def _unexpected(exchange: RequestContext, route: str, exc: Exception) -> Response:
-    instance = exchange.request_id
-    LOG.error("%s: %s %s: unexpected %s", instance, exchange.method, route, summary(exc), exc_info=exc)
+def _unexpected_error(context: RequestContext, route: str, exc: Exception) -> Response:
+    instance = context.request_id
+    LOG.error("%s: %s %s: unexpected %s", instance, context.method, route, summary(exc), exc_info=exc)
     detail = "an error of the server; its log says more beside the instance"
     return schemas.answer(HTTPStatus.INTERNAL_SERVER_ERROR, detail, instance=instance)

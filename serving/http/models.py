@@ -1,4 +1,4 @@
-"""The models that a server answers with: each loaded once, and exchanged when its alias moves."""
+"""The served models: each is loaded once, and replaced when its alias moves."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from serving.supply import Loader, Registered, doors
 from training.registry.champions import CHAMPION, Version, follows, found, registered
 
 LOG = logging.getLogger("perfjudge")
-#: After so many seconds a version that could not be loaded is tried again: at first, then ever later.
+#: Seconds until a version that could not be loaded is tried again: first, doubled up to the maximum.
 _SOON, _LATE = 2.0, 60.0
-#: Maximal length of a reported reason.
+#: Maximum number of characters of a reported reason.
 _LONGEST = 500
 
 
 @dataclass(frozen=True)
 class AnsweringModel:
-    """The model version in use: its address, card, loaded model (None until needed) and start time."""
+    """The version in use: its address, card with ``ref``, loaded model (None until needed), start time."""
 
     address: str | Version
     known: Any
@@ -42,12 +42,9 @@ class LoadFailure:
 
     told: str
     version: Version | None
-    wait: float = _SOON
-    again: float = 0.0
-
-    def concerns(self, version: Version | None) -> bool:
-        """Whether it is the same trouble, perhaps in other words."""
-        return _identity(self.version) == _identity(version)
+    #: Seconds until the next attempt, and its time by `time.monotonic`.
+    wait: float
+    again: float
 
 
 @dataclass
@@ -55,8 +52,7 @@ class HotReloadingModel:
     """A model that is loaded on first use and follows its registry alias.
 
     The current version keeps answering until the next one is loaded and has passed a trial request. Requests
-    keep the
-    model that they began with.
+    keep the model that they began with.
 
     Attributes
     ----------
@@ -83,12 +79,10 @@ class HotReloadingModel:
     def of(
         cls, model: Registered, loader: Loader, given: Mapping[str, Any], shared: str | None = None
     ) -> HotReloadingModel:
-        """Name a model by the options that were given.
+        """Return a registered model with the options `given` to the server.
 
-        Raises
-        ------
-        InputError
-            If one that is named does not exist; without a champion, only asking for it is refused.
+        `shared` is the directory that the processes of one server share. InputError if the options name a
+        model that does not exist; a missing champion is an error only in `get`.
         """
         knobs = {name: given[name] for name in model.knobs if given.get(name) is not None}
         kept = None if shared is None else Path(shared) / f"{model.key}.json"
@@ -100,7 +94,7 @@ class HotReloadingModel:
 
     @property
     def eager(self) -> bool:
-        """Whether the server waits for it before it listens."""
+        """Whether the server loads it before it listens."""
         return self.loader.card is None
 
     @property
@@ -120,12 +114,12 @@ class HotReloadingModel:
 
     @property
     def since(self) -> datetime | None:
-        """When that began to answer."""
+        """Time when the version in use began to answer; None while no model is known."""
         return None if self._standing is None else self._standing.since
 
     @property
     def trouble(self) -> str | None:
-        """Why the version that the alias names does not answer, or the registry does not; None if they do."""
+        """Reason why the version that the alias names is not used; None if it is."""
         return None if self._trouble is None else self._trouble.told
 
     @property
@@ -159,43 +153,38 @@ class HotReloadingModel:
                     standing = self._standing = self._first()
         return standing.loaded
 
-    def look(self) -> None:
+    def check_alias(self) -> None:
         """Resolve the alias and switch to its version; failures are recorded in `trouble`."""
         if not follows(self.uri):
             return
         try:
             version = found(self.loader.name, self.uri)
         except Exception as exc:  # noqa: BLE001 - the current model stays, whatever is wrong
-            # without a model, asking for one is refused in the same words
+            # without a model, requests are refused with this reason
             if self._standing is not None:
-                self._worry(exc, None, self._standing)
+                self._record_failure(exc, None, self._standing)
             return
         assert isinstance(version, Version)
-        if self._stands(version):
-            # a version that could not be loaded on request is tried again at the next request
-            if self.loaded is not None or not self._troubles(version):
-                self._settle(version)
-        elif not (self._troubles(version) and self._trouble and monotonic() < self._trouble.again):
-            self._take(version)
-
-    def _take(self, version: Version) -> None:
         before = self._standing
+        if before is not None and _identity(before.address) == version.identity:
+            # a version that could not be loaded on request is tried again at the next request
+            if self.loaded is not None or not self._failed(version):
+                self._clear_failure(version)
+            return
+        if self._failed(version) and self._trouble is not None and monotonic() < self._trouble.again:
+            return
         try:
             self._standing = self._read(version, whole=self.eager or self.loaded is not None)
         except Exception as exc:  # noqa: BLE001 - the current model stays, whatever is wrong
-            self._worry(exc, version, before)
+            self._record_failure(exc, version, before)
             return
         if before is not None:
             self.swaps += 1
             LOG.info("%s answers in place of %s", version.uri, before.known.ref.uri)
-        self._settle(version)
+        self._clear_failure(version)
 
-    def _stands(self, version: Version) -> bool:
-        standing = self._standing
-        return standing is not None and _identity(standing.address) == version.identity
-
-    def _troubles(self, version: Version) -> bool:
-        return self._trouble is not None and self._trouble.concerns(version)
+    def _failed(self, version: Version | None) -> bool:
+        return self._trouble is not None and _identity(self._trouble.version) == _identity(version)
 
     def _first(self) -> AnsweringModel:
         """Load the current or the named version, or else the last one that another process has loaded."""
@@ -207,17 +196,17 @@ class HotReloadingModel:
             version = address if isinstance(address, Version) else None
             if (remembered := self._remembered()) is not None:
                 standing = self._read(remembered, whole=True)
-                self._worry(exc, version, standing)
+                self._record_failure(exc, version, standing)
                 return standing
             if self._standing is not None:
-                self._worry(exc, version, None)
+                self._record_failure(exc, version, None)
             raise
-        if isinstance(address, Version) and self._troubles(address):
-            self._settle(address)
+        if isinstance(address, Version) and self._failed(address):
+            self._clear_failure(address)
         return standing
 
     def _read(self, address: str | Version, *, whole: bool) -> AnsweringModel:
-        """Read a version, without its model unless `whole`."""
+        """Read a version; unless `whole`, only its card, if the loader can."""
         if not whole and self.loader.card is not None:
             return AnsweringModel(address, self.loader.card(address), None)
         model = self.loader.tried(address, self.knobs)
@@ -232,19 +221,19 @@ class HotReloadingModel:
         except (OSError, ValueError, TypeError):
             return None
 
-    def _worry(self, exc: Exception, version: Version | None, standing: AnsweringModel | None) -> None:
+    def _record_failure(
+        self, exc: Exception, version: Version | None, standing: AnsweringModel | None
+    ) -> None:
         """Record why `standing` answers instead of the alias's version; log a new failure once."""
-        told = " ".join(f"{exc}".split())[:_LONGEST] or type(exc).__name__
-        before = self._trouble
-        same = before is not None and before.concerns(version)
-        wait = min(2 * before.wait, _LATE) if before is not None and same else _SOON
-        self._trouble = LoadFailure(told, version, wait, monotonic() + wait)
-        if not same:
-            still = "nothing" if standing is None else standing.known.ref.uri
-            LOG.warning("%s: %s; %s answers meanwhile", self.loader.name(), told, still)
+        reason = " ".join(f"{exc}".split())[:_LONGEST] or type(exc).__name__
+        repeated = self._failed(version)
+        wait = min(2 * self._trouble.wait, _LATE) if self._trouble is not None and repeated else _SOON
+        self._trouble = LoadFailure(reason, version, wait, monotonic() + wait)
+        if not repeated:
+            answering = "nothing" if standing is None else standing.known.ref.uri
+            LOG.warning("%s: %s; %s answers meanwhile", self.loader.name(), reason, answering)
 
-    def _settle(self, version: Version) -> None:
-        """Note that all is well."""
+    def _clear_failure(self, version: Version) -> None:
         if self._trouble is not None:
             self._trouble = None
             LOG.warning("%s: all is well again, %s answers", self.loader.name(), version.uri)
@@ -264,22 +253,16 @@ def all_models(given: Mapping[str, Any], shared: str | None = None) -> dict[str,
 
 @contextmanager
 def following(models: Collection[HotReloadingModel], seconds: float) -> Iterator[None]:
-    """Let models follow their aliases for as long as the block lasts.
-
-    Parameters
-    ----------
-    seconds : float
-        The time between two looks at the registry.
-    """
+    """While the block runs, let `models` follow their aliases, checked every `seconds`."""
     ended = Event()
 
-    def look() -> None:
+    def check_aliases() -> None:
         while not ended.wait(seconds):
             for model in models:
-                model.look()
+                model.check_alias()
 
-    # not waited for at the end: it may be asking a server that does not answer
-    Thread(target=look, name="registry", daemon=True).start()
+    # not joined at the end, as it may be waiting for a registry that does not answer
+    Thread(target=check_aliases, name="registry", daemon=True).start()
     try:
         yield
     finally:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import perf_counter
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 from uuid import uuid4
 
 from pythonjsonlogger.core import RESERVED_ATTRS
@@ -21,9 +21,9 @@ from serving.models import ModelRef
 from serving.reports.verdict_lines import ANSWERS
 from serving.supply import Endpoint
 
-#: Logged for all paths without an endpoint, so that their number is bounded.
+#: Logged in place of paths without an endpoint, so that the number of routes is bounded.
 UNKNOWN = "unknown"
-_KEY = "perfjudge.exchange"
+_KEY = "perfjudge.context"
 #: Allowed request ids: no characters that would need escaping.
 _HARMLESS = re.compile(rb"[A-Za-z0-9._:-]{1,100}")
 
@@ -32,22 +32,9 @@ _HARMLESS = re.compile(rb"[A-Za-z0-9._:-]{1,100}")
 class RequestContext:
     """One request and its answer.
 
-    Attributes
-    ----------
-    request_id : str
-        The client's request id, or else a random one.
-    has_body : bool
-        Whether the request has a body.
-    began, whole : float
-        When the request began and when its body was complete, in seconds of `perf_counter`.
-    status : int
-        0 until the answer begins.
-    received, sent : int
-        Bytes of the bodies.
-    token : str or None
-        The name of the token.
-    door, answered, served, media_type, body
-        Set by `note`.
+    ``request_id`` is the client's, or else a random one. ``began`` and ``whole`` are the times of the first
+    byte and of the complete body, in seconds of `perf_counter`. ``status`` is 0 until the answer begins;
+    ``received`` and ``sent`` are bytes of the bodies; ``token`` is a name. `note` sets the last five fields.
     """
 
     method: str
@@ -59,7 +46,8 @@ class RequestContext:
     received: int = 0
     sent: int = 0
     token: str | None = None
-    door: Endpoint | None = None
+    # set by `note`
+    endpoint: Endpoint | None = None
     answered: Answered | None = None
     served: Any = None
     media_type: str = ""
@@ -67,77 +55,80 @@ class RequestContext:
 
     @classmethod
     def of(cls, scope: MutableMapping[str, Any], headers: Mapping[bytes, bytes]) -> RequestContext:
-        """Begin, and let `note` find it."""
-        given = headers.get(b"x-request-id", b"")
-        named = given.decode("ascii") if _HARMLESS.fullmatch(given) else uuid4().hex
+        """Return the context of a request that begins now, and store it in `scope` for `note`."""
+        client_id = headers.get(b"x-request-id", b"")
+        request_id = client_id.decode("ascii") if _HARMLESS.fullmatch(client_id) else uuid4().hex
         has_body = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
-        begun = scope[_KEY] = cls(scope["method"], named, has_body)
-        return begun
+        context = scope[_KEY] = cls(scope["method"], request_id, has_body)
+        return context
 
     @property
     def ref(self) -> ModelRef | None:
-        """The model that answered."""
+        """The model that answered; None if no model did."""
         return None if self.served is None else self.served.ref
 
     def verdicts(self) -> dict[str, int]:
         """Count the verdicts of the answer by kind; kinds that do not occur are left out."""
-        judged = None if self.answered is None else self.answered.judged
-        counts = {} if judged is None else {answer: judged.count(answer) for answer in ANSWERS}
-        return {answer: count for answer, count in counts.items() if count}
+        if self.answered is None or self.answered.judged is None:
+            return {}
+        return {answer: count for answer in ANSWERS if (count := self.answered.judged.count(answer))}
 
 
 def note(
-    scope: Mapping[str, Any], door: Endpoint, asked: tuple[str, bytes], answered: Answered, served: Any
+    scope: Mapping[str, Any], endpoint: Endpoint, asked: tuple[str, bytes], answered: Answered, served: Any
 ) -> None:
     """Record endpoint, body (`asked`: media type and bytes), answer and model of a request in its context."""
-    exchange = scope.get(_KEY)
-    if exchange is not None:
-        exchange.door, exchange.answered, exchange.served = door, answered, served
-        exchange.media_type, exchange.body = asked
+    context = scope.get(_KEY)
+    if context is not None:
+        context.endpoint, context.answered, context.served = endpoint, answered, served
+        context.media_type, context.body = asked
 
 
 def route_of(scope: Mapping[str, Any]) -> str:
-    """Return the template of the path, never the path."""
+    """Return the template of the path, which contains no user data; `UNKNOWN` without an endpoint."""
     return getattr(scope.get("route"), "path", None) or UNKNOWN
 
 
 Level = Literal["debug", "info", "warning", "error"]
 Form = Literal["json", "text"]
-LEVELS: tuple[Level, ...] = get_args(Level)
 LOG = logging.getLogger("perfjudge.requests")
 _OURS = ("perfjudge", "uvicorn")
-_ENCODED = json.JSONEncoder().encode
-_NAMES = {"levelname": "level", "name": "logger"}
+_encode_json = json.JSONEncoder().encode
 
 
 class JsonLines(JsonFormatter):
     """JSON formatter with a fast path for the access log, which takes a quarter of the time."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line of a record."""
-        told = getattr(record, "told", None)
-        if told is None:
+        """Return a record as a line of JSON."""
+        fields = getattr(record, "access_fields", None)
+        if fields is None:
             return super().format(record)
         about = {"level": record.levelname, "logger": record.name, "message": record.getMessage()}
         time = datetime.fromtimestamp(record.created, UTC).isoformat()
-        return _ENCODED({**about, **told, "time": time})
+        return _encode_json({**about, **fields, "time": time})
 
 
 def begin(level: Level | None = None, form: Form | None = None) -> None:
     """Send the log records of this process to standard error.
 
-    Parameters
-    ----------
-    level : {"debug", "info", "warning", "error"}, optional
-        Level of perfjudge and of the server; libraries log warnings and worse. Default: ``warning`` at a
-        terminal,
-        else ``info``, which has a line per request.
-    form : {"json", "text"}, optional
-        Default: text at a terminal, else JSON.
+    `level` is that of perfjudge and of the server, by default ``warning`` at a terminal, else ``info``, which
+    has a line per request; libraries log warnings and worse. `form` is by default text at a terminal, else
+    JSON.
     """
     terminal = sys.stderr.isatty()
     handler = logging.StreamHandler()
-    handler.setFormatter(_formatter(form or ("text" if terminal else "json")))
+    handler.setFormatter(logging.Formatter("{asctime} {levelname:7} {message}", style="{"))
+    if form == "json" or (form is None and not terminal):
+        handler.setFormatter(
+            JsonLines(
+                ["levelname", "name", "message"],
+                rename_fields={"levelname": "level", "name": "logger"},
+                timestamp="time",
+                # a copy of uvicorn's messages with colours
+                reserved_attrs=[*RESERVED_ATTRS, "color_message"],
+            )
+        )
     # unused, and a tenth of the cost of a line
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
@@ -145,43 +136,22 @@ def begin(level: Level | None = None, form: Form | None = None) -> None:
         logging.getLogger(name).setLevel((level or ("warning" if terminal else "info")).upper())
 
 
-def _formatter(form: Form) -> logging.Formatter:
-    if form == "json":
-        return JsonLines(
-            ["levelname", "name", "message"],
-            rename_fields=_NAMES,
-            timestamp="time",
-            # uvicorn's messages once more, in colours
-            reserved_attrs=[*RESERVED_ATTRS, "color_message"],
-        )
-    return logging.Formatter("{asctime} {levelname:7} {message}", style="{")
-
-
-def tell(exchange: RequestContext, route: str, verdicts: dict[str, int]) -> None:
-    """Tell of a request that was answered: nothing of its body, its path or its token."""
+def tell(context: RequestContext, route: str, verdicts: dict[str, int]) -> None:
+    """Log a request that was answered, without any of its body, path or token."""
     if not LOG.isEnabledFor(logging.INFO):
         return
-    seconds, ref = perf_counter() - exchange.began, exchange.ref
-    told: dict[str, Any] = {
-        "request_id": exchange.request_id,
-        "method": exchange.method,
+    seconds, ref = perf_counter() - context.began, context.ref
+    fields: dict[str, Any] = {
+        "request_id": context.request_id,
+        "method": context.method,
         "route": route,
-        "status": exchange.status,
+        "status": context.status,
         "seconds": round(seconds, 6),
-        "received_bytes": exchange.received,
-        "sent_bytes": exchange.sent,
-        "token": exchange.token,
+        "received_bytes": context.received,
+        "sent_bytes": context.sent,
+        "token": context.token,
     }
     if ref is not None:
-        told |= {"model": ref.name, "version": ref.version, "verdicts": verdicts}
-    # one line of text says the same
-    words = "%s %s %d in %.1f ms, %s"
-    LOG.info(
-        words,
-        exchange.method,
-        route,
-        exchange.status,
-        1000 * seconds,
-        exchange.request_id,
-        extra={"told": told},
-    )
+        fields |= {"model": ref.name, "version": ref.version, "verdicts": verdicts}
+    values = context.method, route, context.status, 1000 * seconds, context.request_id
+    LOG.info("%s %s %d in %.1f ms, %s", *values, extra={"access_fields": fields})

@@ -1,4 +1,4 @@
-"""JSON schemas of requests and answers that several families share."""
+"""Schemas of requests and answers that several families share, and refusals with problem details."""
 
 from __future__ import annotations
 
@@ -33,46 +33,46 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 @dataclass(frozen=True)
 class OtherThan:
-    """Annotation of text that must not be one of `names`, which are reserved where it is used."""
+    """Annotation of text that must not be one of the reserved `names`."""
 
     names: tuple[str, ...]
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return no_info_after_validator_function(self._required, handler(source))
+        return no_info_after_validator_function(self._check_name, handler(source))
 
     def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return {**handler(core), "not": {"enum": sorted(self.names)}}
 
-    def _required(self, name: str) -> str:
+    def _check_name(self, name: str) -> str:
         if name in self.names:
             raise ValueError("is taken; expected another name")
         return name
 
 
 def example(content: dict[str, Any]) -> ConfigDict:
-    """Return the ``model_config`` of a type that OpenAPI shows an example of."""
+    """Return the ``model_config`` of a type with an example for OpenAPI."""
     return ConfigDict(json_schema_extra={"examples": [content]})
 
 
 class ModelAnswer(BaseModel):
-    """Which model answers."""
+    """The model that answered."""
 
     name: str
     version: str
     uri: str
-    digest: str = Field(default="", description="SHA-256 of its files, as they were registered.")
+    digest: str = Field(default="", description="SHA-256 of its files at registration.")
 
 
 class ServedModel(ModelAnswer):
-    """A model that answers, and what its card says."""
+    """A served model and its card."""
 
     estimator: str
     features: list[str]
     data_digest: str
-    serves: str = Field(description="The name under which such models are registered.")
-    since: datetime = Field(description="When it began to answer.")
+    serves: str = Field(description="The registered name of such models.")
+    since: datetime = Field(description="Time since which it answers.")
     trouble: str | None = Field(
-        description="Why the version that its alias names does not answer, or the registry does not."
+        description="Reason why the version that its alias names is not served; null if it is."
     )
 
 
@@ -83,7 +83,7 @@ class Health(BaseModel):
 
 
 class ModelHealth(BaseModel):
-    """Which version answers, and why not the one that its alias names."""
+    """The served version, and the reason if it is not the one that its alias names."""
 
     serves: str
     version: str | None
@@ -91,11 +91,11 @@ class ModelHealth(BaseModel):
 
 
 class Readiness(BaseModel):
-    """Requests are answered; degraded: not all of them by the versions that they should be."""
+    """Requests are answered; degraded: some of them by another version than the alias names."""
 
     status: Literal["ok", "degraded"]
     models: list[ModelHealth]
-    troubles: list[str] = Field(default=[], description="What else does not answer, and what that means.")
+    troubles: list[str] = Field(default=[], description="Failures of other parts, and their consequences.")
 
 
 def finite(value: float | None) -> float | None:
@@ -107,7 +107,7 @@ MEDIA_TYPE = "application/problem+json"
 
 
 class ProblemDetails(BaseModel):
-    """Why a request was refused (RFC 9457)."""
+    """Problem details of a refused request (RFC 9457)."""
 
     model_config = example(
         {
@@ -124,12 +124,12 @@ class ProblemDetails(BaseModel):
     detail: str
     instance: str | None = Field(
         default=None,
-        description="Of an error of the server: the request's id, which stands in its log beside the trace.",
+        description="For errors of the server: the request id, with which its log has the traceback.",
     )
 
 
 class RefusedError(HTTPException):
-    """A request that is answered with problem details: status, detail, headers."""
+    """A refused request: status, detail and headers of the answer with problem details."""
 
 
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -145,9 +145,8 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 def install(app: FastAPI) -> None:
     """Let `app` answer every refusal with problem details."""
-    app.add_exception_handler(InputError, _input)
-    app.add_exception_handler(ModelError, _model)
-    app.add_exception_handler(HTTPException, _http)
+    for kind in (InputError, ModelError, HTTPException):
+        app.add_exception_handler(kind, _refusal)
 
 
 def answer(status: int, detail: str, headers: Any = None, **further: str) -> JSONResponse:
@@ -157,16 +156,10 @@ def answer(status: int, detail: str, headers: Any = None, **further: str) -> JSO
     return JSONResponse(content, status, headers, MEDIA_TYPE)
 
 
-async def _input(_request: Request, exc: Exception) -> JSONResponse:
-    # lone surrogates, which UTF-8 cannot hold, are replaced, and what quotes a huge value is cut
-    told = str(exc).encode("utf-8", "replace").decode()[:2000]
-    return answer(HTTPStatus.UNPROCESSABLE_ENTITY, told)
-
-
-async def _model(_request: Request, exc: Exception) -> JSONResponse:
-    return answer(HTTPStatus.SERVICE_UNAVAILABLE, str(exc))
-
-
-async def _http(_request: Request, exc: Exception) -> JSONResponse:
-    assert isinstance(exc, HTTPException)
-    return answer(exc.status_code, str(exc.detail), exc.headers)
+async def _refusal(_request: Request, exc: Exception) -> JSONResponse:
+    if isinstance(exc, HTTPException):
+        return answer(exc.status_code, str(exc.detail), exc.headers)
+    if isinstance(exc, ModelError):
+        return answer(HTTPStatus.SERVICE_UNAVAILABLE, str(exc))
+    # lone surrogates, which UTF-8 cannot encode, are replaced, and messages with huge values are cut
+    return answer(HTTPStatus.UNPROCESSABLE_ENTITY, str(exc).encode("utf-8", "replace").decode()[:2000])

@@ -1,4 +1,4 @@
-"""The HTTP server: required models are loaded before the port is opened."""
+"""The HTTP server: limits on requests, workers, and a graceful end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
@@ -32,15 +32,15 @@ from serving.http.authentication import Address, address
 from serving.http.models import HotReloadingModel, all_models
 from serving.http.settings import ServerSettings
 from serving.shadow.request_log import shadowed
-from serving.supply import Options, pages
+from serving.supply import pages
 
-#: Bytes and lines of the fields of a request, those after a chunked body included.
+#: Maximum number of bytes and lines of header fields, including those after a chunked body.
 MOST_BYTES, MOST_LINES = 64 * 1024, 100
-#: Bytes of the address in a request line.
+#: Maximum number of bytes of the address in a request line.
 LONGEST_ADDRESS = 8 * 1024
-#: Seconds in which a head has to come, and in which a client may send the rest of a body that was refused.
+#: Seconds in which a head must arrive, and in which a client may send the rest of a refused body.
 SECONDS = 10.0
-#: Seconds for which a client that was refused may go on to send before it reads the answer.
+#: Seconds for which a refused client may continue to send before it reads the answer.
 LINGER = 2.0
 
 
@@ -49,10 +49,10 @@ class _HeadRefusedError(Exception):
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """HTTP/1.1 as uvicorn speaks it, with limits on request heads, which it leaves to others.
+    """uvicorn's HTTP/1.1 with limits on request heads, which uvicorn has not.
 
-    A head beyond the limits is answered with 414, 431 or 408, and the connection is closed. Requests of the
-    same connection that came before are answered first; then the connection is closed without that answer.
+    A head beyond the limits is answered with 414, 431 or 408, and the connection is closed. Earlier requests
+    of the same connection are answered first; then the connection is closed without that answer.
     """
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
@@ -64,12 +64,12 @@ class LimitedProtocol(HttpToolsProtocol):
         self._closing = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for the first head."""
+        """Start the time limit of the first head."""
         super().connection_made(transport)
         self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End the connection."""
+        """Stop the time limit."""
         self._stop_timer()
         super().connection_lost(exc)
 
@@ -84,21 +84,21 @@ class LimitedProtocol(HttpToolsProtocol):
         # the parser does not report the buffered bytes of an unfinished header field
         self._unfinished += len(data)
         if self._unfinished > MOST_BYTES or (self.headers is not None and len(self.headers) > MOST_LINES):
-            self._refuse(*_too_large())
+            self._refuse(*_HEAD_TOO_LARGE)
 
     def on_message_begin(self) -> None:
-        """Note that a head has begun."""
+        """Start the time limit of a head."""
         self._stage = "head"
         self._start_timer()
-        self._progressed()
+        self._restart_count()
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
-        """Take a part of the address."""
+        """Add a part of the address, within the limit."""
         super().on_url(url)
         if len(self.url) > LONGEST_ADDRESS:
-            told = f"the address has more than {LONGEST_ADDRESS} bytes"
-            self._refusal = HTTPStatus.REQUEST_URI_TOO_LONG, told
+            problem = f"the address has more than {LONGEST_ADDRESS} bytes"
+            self._refusal = HTTPStatus.REQUEST_URI_TOO_LONG, problem
             raise _HeadRefusedError
 
     def on_headers_complete(self) -> None:
@@ -107,24 +107,24 @@ class LimitedProtocol(HttpToolsProtocol):
         self._stop_timer()
         size = sum(len(name) + len(value) for name, value in self.headers)
         if len(self.headers) > MOST_LINES or size + len(self.url) > MOST_BYTES:
-            self._refusal = _too_large()
+            self._refusal = _HEAD_TOO_LARGE
             raise _HeadRefusedError
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Take a part of the body."""
-        self._progressed()
+        """Add a part of the body."""
+        self._restart_count()
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Note that a request has come completely."""
+        """End the time limit of a request that has arrived completely."""
         self._stage = "idle"
         self._stop_timer()
-        self._progressed()
+        self._restart_count()
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Go on with the next request; the unread rest of a body gets a time limit."""
+        """Continue with the next request; the unread rest of a body gets a time limit."""
         super().on_response_complete()
         if self._stage == "body":
             self._start_timer()
@@ -133,8 +133,8 @@ class LimitedProtocol(HttpToolsProtocol):
         """Refuse a request that the parser rejected or that exceeded a limit."""
         self._refuse(*(self._refusal or (HTTPStatus.BAD_REQUEST, msg)))
 
-    def _progressed(self) -> None:
-        """Restart the byte count; the rest of the current chunk is excluded, as its size is bounded."""
+    def _restart_count(self) -> None:
+        # without the rest of the current chunk, whose size is bounded
         self._unfinished = -self._chunk
 
     def _start_timer(self) -> None:
@@ -149,13 +149,13 @@ class LimitedProtocol(HttpToolsProtocol):
     def _late(self) -> None:
         self._timer = None
         if self._answers and not self._closing:
-            # reading waits meanwhile, which is not the client's fault
+            # reading is paused while an earlier request is answered, which is not the client's fault
             self._start_timer()
         elif self._stage == "head" and not self._closing:
-            told = f"the head of the request did not come within {SECONDS:g} s"
-            self._refuse(HTTPStatus.REQUEST_TIMEOUT, told)
+            problem = f"the head of the request did not come within {SECONDS:g} s"
+            self._refuse(HTTPStatus.REQUEST_TIMEOUT, problem)
         else:
-            # a client that has sent nothing would take an answer for that to its next request
+            # a client that has sent nothing would mistake an answer for the one to its next request
             self.transport.close()
 
     @property
@@ -179,12 +179,11 @@ class LimitedProtocol(HttpToolsProtocol):
         self._timer = self.loop.call_later(LINGER, self.transport.close)
 
 
-def _too_large() -> tuple[HTTPStatus, str]:
-    told = f"the head of the request has more than {MOST_BYTES} bytes or {MOST_LINES} lines"
-    return HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, told
-
-
-#: Seconds for which clients may go on to ask on open connections, and learn that these are being closed.
+_HEAD_TOO_LARGE = (
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+    f"the head of the request has more than {MOST_BYTES} bytes or {MOST_LINES} lines",
+)
+#: Seconds for which clients may send requests on open connections; the answers announce the closing.
 DRAIN = 3.0
 
 
@@ -193,31 +192,26 @@ class Draining(Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop listening, answer connected clients up to the time limit, then close."""
-        # cycles copy it into their answers, after which uvicorn closes the connection
+        loop = asyncio.get_running_loop()
+        # added to all answers, after which uvicorn closes the connection
         self.server_state.default_headers.append((b"connection", b"close"))
-        for connection in self._last(sockets or []):
-            await asyncio.get_running_loop().connect_accepted_socket(self._protocol, connection)
-        await self._drain()
-        await super().shutdown(sockets)
-
-    def _last(self, sockets: list[socket.socket]) -> list[socket.socket]:
-        """Stop listening; return the connections that the kernel has made and that were not accepted yet."""
-        held = [one.dup() for one in sockets]
+        duplicates = [listening.dup() for listening in sockets or []]
         for server in self.servers:
             server.close()
-        return [connection for one in held for connection in _accepted(one)]
-
-    def _protocol(self) -> asyncio.Protocol:
         protocol: Callable[..., asyncio.Protocol] = self.config.http_protocol_class
-        return protocol(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
-
-    async def _drain(self) -> None:
-        """Wait until all connections are closed, at most `DRAIN` seconds."""
-        loop = asyncio.get_running_loop()
+        make_protocol = partial(
+            protocol,
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+        )
+        for connection in [waiting for listening in duplicates for waiting in _accept_waiting(listening)]:
+            await loop.connect_accepted_socket(make_protocol, connection)
         end = loop.time() + DRAIN
-        # uvicorn has no event for it
+        # uvicorn has no event for closed connections
         while self.server_state.connections and loop.time() < end and not self.force_exit:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
+        await super().shutdown(sockets)
 
 
 class Alone(Draining):
@@ -228,7 +222,7 @@ class Alone(Draining):
         self.announce = announce
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Say where it listens once it does, and once it takes signals."""
+        """Announce the address once the server listens and handles signals."""
         await super().startup(sockets)
         self.announce()
 
@@ -240,8 +234,8 @@ class Alone(Draining):
         super().handle_exit(sig, frame)
 
 
-def _accepted(listening: socket.socket) -> Iterator[socket.socket]:
-    """Yield who waits at a socket, then close it."""
+def _accept_waiting(listening: socket.socket) -> Iterator[socket.socket]:
+    """Yield the connections that wait to be accepted at a socket, then close the socket."""
     listening.setblocking(False)
     with listening, suppress(BlockingIOError):
         while True:
@@ -254,7 +248,7 @@ LOG = logging.getLogger("perfjudge")
 
 
 class Worker(Process):
-    """A process that answers."""
+    """A worker process."""
 
     @cached_property
     def server(self) -> Draining:
@@ -267,10 +261,10 @@ class Workers(Multiprocess):
 
     def init_processes(self) -> None:
         """Start all processes."""
-        self.processes = [self._started() for _ in range(self.processes_num)]
+        self.processes = [self._start_worker() for _ in range(self.processes_num)]
 
     def keep_subprocess_alive(self) -> None:
-        """Put another process in the place of one that ended, or no longer says that it runs."""
+        """Replace processes that have ended or fail their health check."""
         for place, process in enumerate(self.processes):
             if process.is_alive(self.config.timeout_worker_healthcheck):
                 continue
@@ -283,7 +277,7 @@ class Workers(Multiprocess):
             # remove its gauges, keep its counters
             mark_process_dead(process.pid)  # type: ignore[no-untyped-call]
             LOG.warning("worker %s ended (%s); another takes its place", process.pid, process.exitcode)
-            self.processes[place] = self._started()
+            self.processes[place] = self._start_worker()
 
     def terminate_all(self) -> None:
         """Stop all workers, and close the sockets so that no client waits for an answer."""
@@ -301,104 +295,71 @@ class Workers(Multiprocess):
                         one.process.kill()
 
     def handle_hup(self) -> None:
-        """Who hangs up wants no server any more."""
+        """End the server, as SIGTERM does."""
         self.handle_term()
 
     def handle_ttin(self) -> None:
-        """Leave the number of processes as it is."""
+        """Ignore the signal: the number of processes is fixed."""
 
     handle_ttou = handle_ttin
 
-    def _started(self) -> Worker:
+    def _start_worker(self) -> Worker:
         worker = Worker(self.config, self.sockets)
         worker.start()
         return worker
 
 
-#: Seconds for which a worker may say nothing of itself before another one takes its place.
+#: Seconds without a health check after which a worker is replaced.
 SILENCE = 20
-#: Seconds for which a connection is kept that nobody uses: longer than clients keep it, who would else ask
-#: while it is being closed.
+#: Seconds for which an idle connection is kept: longer than clients keep it, which could otherwise send a
+#: request while it is being closed.
 KEPT = 75
-#: How many connections may wait for a process.
+#: Maximum number of connections that wait to be accepted.
 BACKLOG = 2048
 
 
 def serve(settings: ServerSettings, host: str, port: int, workers: int, *, shadow: bool = False) -> int:
-    """Serve HTTP until SIGTERM or Ctrl-C; a second one ends the server at once.
+    """Serve HTTP until SIGTERM or Ctrl-C, and return the exit code 0; a second signal ends it at once.
 
-    Parameters
-    ----------
-    settings : ServerSettings
-        Its options are completed with the families' defaults.
-    host, port : str, int
-        Port 0 takes any that is free.
-    workers : int
-        Number of processes; each loads the models and follows the registry by itself.
-    shadow : bool
-        Whether challengers judge the same requests, in a process of their own.
-
-    Returns
-    -------
-    int
-        The exit code 0.
-
-    Raises
-    ------
-    InputError
-        If a model is missing, the address cannot be used, it is reachable from other machines and no tokens
-        are
-        given, or the token file cannot be used.
+    The options in `settings` are completed with the families' defaults. `port` 0 is any free port. Each of
+    `workers` processes loads the models and follows the registry by itself. With `shadow`, challengers judge
+    the same requests in a separate process. InputError if a model is missing, the address cannot be used or
+    is reachable from other machines without tokens, or the token file is invalid.
     """
-    # a tracking server that hangs is noticed after seconds, not after minutes
+    # detect a hanging tracking server after seconds, not after minutes
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
     place = address(host, port, settings.tokens)
     if settings.tokens is not None:
         authentication.read(Path(settings.tokens))
     request_context.begin(settings.log_level, settings.log_format)
-    settings = replace(settings, options=_begun(settings.options), hosts=None if settings.tokens else [host])
+    options = settings.options
+    for family_pages in pages():
+        options = family_pages.begun(options)
+    settings = replace(settings, options=options, hosts=None if settings.tokens else [host])
     models = all_models(settings.options)
-    waited = [model for model in models.values() if model.eager]
-    for model in waited:
+    eager_models = [model for model in models.values() if model.eager]
+    for model in eager_models:
         model.get()
     listening = _listen(place, host)
-    announce = partial(_announce, waited, host, listening.getsockname()[1])
-    with shadowed(settings, wanted=shadow) as told:
-        _run(told, workers, models, listening, announce)
+    announce = partial(_announce, eager_models, host, listening.getsockname()[1])
+    with shadowed(settings, wanted=shadow) as settings:
+        if workers == 1:
+            app = create_app(models, settings)
+            Alone(_uvicorn_config(settings, app), announce).run(sockets=[listening])
+            return 0
+        with TemporaryDirectory(prefix="perfjudge-") as shared:
+            replace(settings, shared=shared).hand_on()
+            app_name = "serving.http.api:application"
+            config = _uvicorn_config(settings, app_name, factory=True, workers=workers)
+            # the constructor installs signal handlers; until a process answers, requests wait at the socket
+            supervisor = Workers(config, sockets=[listening])
+            announce()
+            supervisor.run()
     return 0
 
 
-def _run(
-    settings: ServerSettings,
-    workers: int,
-    models: Mapping[str, HotReloadingModel],
-    listening: socket.socket,
-    announce: Callable[[], None],
-) -> None:
-    if workers == 1:
-        Alone(_configured(settings, create_app(models, settings)), announce).run(sockets=[listening])
-        return
-
-    with TemporaryDirectory(prefix="perfjudge-") as shared:
-        replace(settings, shared=shared).hand_on()
-        config = _configured(settings, "serving.http.api:application", factory=True, workers=workers)
-        # constructed, it takes signals; requests wait in the queue of the socket until a process answers
-        several = Workers(config, sockets=[listening])
-        announce()
-        several.run()
-
-
-def _begun(options: Options) -> Options:
-    """Let each family check the options and add its defaults."""
-    for one in pages():
-        options = one.begun(options)
-    return options
-
-
-def _configured(settings: ServerSettings, app: Any, **further: Any) -> Any:
-    import uvicorn
-
-    return uvicorn.Config(
+def _uvicorn_config(settings: ServerSettings, app: Any, **further: Any) -> Config:
+    return Config(
         app,
         loop="uvloop",
         http=LimitedProtocol,
@@ -428,9 +389,8 @@ def _listen(place: Address, host: str) -> socket.socket:
 
 
 def _announce(models: Sequence[HotReloadingModel], host: str, port: int) -> None:
-    """Say on standard output who listens where."""
-    shown = f"[{host}]" if ":" in host else host
+    shown_host = f"[{host}]" if ":" in host else host
     refs = [model.ref for model in models if model.ref is not None]
-    told = ", ".join(f"{ref.name} {ref.version} ({ref.uri})" for ref in refs)
-    sys.stdout.write(f"perfjudge serves {told} on http://{shown}:{port}\n")
+    names = ", ".join(f"{ref.name} {ref.version} ({ref.uri})" for ref in refs)
+    sys.stdout.write(f"perfjudge serves {names} on http://{shown_host}:{port}\n")
     sys.stdout.flush()

@@ -59,10 +59,10 @@ class ServerSettings:
         return {_VARIABLE: json.dumps(asdict(self))}
 
     def hand_on(self) -> None:
-        """Tell processes that are started from now on."""
+        """Pass these settings to processes that are started later, in the environment."""
         os.environ.update(self.environment)
         if self.shared is not None:
-            # prometheus_client looks for it when it is imported, which a worker does on its own
+            # prometheus_client reads it when a worker imports it
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = self.shared
 
     @classmethod

@@ -23,25 +23,25 @@ from serving.supply import Endpoint, doors
 from training.registry.champions import CHALLENGER
 
 LOG = logging.getLogger("perfjudge")
-#: Its niceness, so that the processes that answer come first.
+#: Niceness of this process, so that the processes of the server have priority.
 NICE = 10
-#: Seconds between two looks for requests.
+#: Seconds between checks for new requests.
 PAUSE = 0.1
-#: An endpoint, and the challenger that judges its requests.
+#: By path, an endpoint and the challenger that judges its requests.
 Judges = Mapping[str, tuple[Endpoint, HotReloadingModel]]
 
 
 def main() -> None:
-    """Judge until the server ends, which holds the other end of standard input."""
+    """Judge until the server ends, which closes standard input."""
     settings = ServerSettings.handed_on()
     request_context.begin(settings.log_level, settings.log_format)
     os.nice(NICE)
     judges = challengers(settings)
-    lazies = [lazy for _, lazy in judges.values()]
-    for lazy in lazies:
-        lazy.look()
+    models = [challenger for _, challenger in judges.values()]
+    for challenger in models:
+        challenger.check_alias()
     assert settings.shadow is not None
-    with following(lazies, settings.watch):
+    with following(models, settings.watch):
         while not select.select([sys.stdin], [], [], PAUSE)[0]:
             for requests in replayed(Path(settings.shadow)):
                 try:
@@ -51,49 +51,51 @@ def main() -> None:
 
 
 def challengers(settings: ServerSettings) -> Judges:
-    """Return the challenger of each endpoint, with the options that the server was given for its champion."""
-    found = {}
-    for door in doors():
-        if door.beside is not None and door.model is not None and door.loader is not None:
-            knobs = {name: settings.options[name] for name in door.model.knobs if name in settings.options}
-            found[door.path] = (
-                door,
-                HotReloadingModel(door.loader, f"models:/{door.loader.name()}@{CHALLENGER}", knobs),
-            )
-    return found
+    """Return the challenger of each endpoint, with the server's options for the champion."""
+    judges = {}
+    for endpoint in doors():
+        if endpoint.beside is not None and endpoint.model is not None and endpoint.loader is not None:
+            options = {
+                name: settings.options[name] for name in endpoint.model.knobs if name in settings.options
+            }
+            uri = f"models:/{endpoint.loader.name()}@{CHALLENGER}"
+            judges[endpoint.path] = endpoint, HotReloadingModel(endpoint.loader, uri, options)
+    return judges
 
 
 def judge(requests: Sequence[AnsweredRequest], judges: Judges) -> None:
-    """Judge requests by the challengers, and record how often they agree with the champions."""
-    alike = defaultdict[tuple[str, str, str], list[AnsweredRequest]](list)
-    for one in requests:
-        alike[one.path, one.name, one.version].append(one)
+    """Judge requests by the challengers, and record their agreement with the champions."""
+    groups = defaultdict[tuple[str, str, str], list[AnsweredRequest]](list)
+    for request in requests:
+        groups[request.path, request.name, request.version].append(request)
     failed = 0
-    for (path, name, champion), several in alike.items():
-        door, lazy = judges[path]
+    for (path, name, champion), group in groups.items():
+        endpoint, model = judges[path]
         challenger = None
         with suppress(InputError):
-            challenger = None if lazy.ref is None else lazy.get().ref.version
+            challenger = None if model.ref is None else model.get().ref.version
         if challenger in {None, champion}:
             continue
-        found = OpinionCounts()
-        failed += sum(not _added(found, door, one, lazy) for one in several)
-        figures.record(figures.figures_file(), Contenders(name, champion, challenger, HTTP), found)
+        counts = OpinionCounts()
+        failed += sum(not _add_opinions(counts, endpoint, request, model) for request in group)
+        figures.record(figures.figures_file(), Contenders(name, champion, challenger, HTTP), counts)
     if failed:
         figures.record_lost(figures.figures_file(), FAILED, failed)
 
 
-def _added(found: OpinionCounts, door: Endpoint, one: AnsweredRequest, lazy: HotReloadingModel) -> bool:
+def _add_opinions(
+    counts: OpinionCounts, endpoint: Endpoint, request: AnsweredRequest, model: HotReloadingModel
+) -> bool:
     """Add the champion's and the challenger's opinions of a request; return whether that was possible."""
-    assert door.beside is not None
+    assert endpoint.beside is not None
     try:
-        asked = door.beside.asked(one.media_type, one.body, lazy.get())
-        found.add(door.beside.given(one.media_type, one.content), asked)
+        challenger = endpoint.beside.asked(request.media_type, request.body, model.get())
+        counts.add(endpoint.beside.given(request.media_type, request.content), challenger)
     except (InputError, RefusedError) as exc:
-        LOG.warning("shadow: %s cannot judge what the champion did (%s)", lazy.loader.name(), exc)
+        LOG.warning("shadow: %s cannot judge what the champion did (%s)", model.loader.name(), exc)
         return False
     except Exception:
-        LOG.exception("shadow: %s fails", lazy.loader.name())
+        LOG.exception("shadow: %s fails", model.loader.name())
         return False
     return True
 

@@ -19,9 +19,9 @@ from serving.http import schemas
 from serving.supply import Opinion
 from training.registry.champions import local_store, project_root
 
-#: Disagreements in the file, and in an answer; letters of a text of one.
+#: Maximum number of disagreements in the file, and in an answer; characters of each text in them.
 KEPT, TOLD, LETTERS = 1000, 50, 200
-#: The source of cases that came in requests.
+#: The source of cases from requests.
 HTTP = "http"
 _TABLES = """
 CREATE TABLE IF NOT EXISTS said (
@@ -41,17 +41,7 @@ CREATE TABLE IF NOT EXISTS lost (why TEXT PRIMARY KEY, count INTEGER NOT NULL);
 
 @dataclass(frozen=True)
 class Contenders:
-    """Who is compared, on what.
-
-    Attributes
-    ----------
-    name : str
-        The registered name.
-    champion, challenger : str
-        The versions.
-    source : str
-        ``http``, or the path of what was judged.
-    """
+    """The compared versions of a registered model; ``source`` is ``http`` or the path of the judged input."""
 
     name: str
     champion: str
@@ -61,7 +51,7 @@ class Contenders:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """A case of which the two give different verdicts."""
+    """A case with different verdicts of champion and challenger."""
 
     case: str
     about: str
@@ -73,28 +63,27 @@ class Disagreement:
 
 @dataclass(frozen=True)
 class OpinionCounts:
-    """How often each pair of verdicts (champion's, challenger's) occurred, and where they differ."""
+    """Counts of the pairs of verdicts (champion's, challenger's), and the cases with different ones."""
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     disagreements: list[Disagreement] = field(default_factory=list)
 
     def add(self, champion: Sequence[Opinion], challenger: Sequence[Opinion]) -> None:
         """Compare two models' opinions of the same cases; InputError if the cases or their order differ."""
-        if [one.case for one in champion] != [one.case for one in challenger]:
-            raise InputError("the challenger was not asked about the same cases as the champion")
-        for own, other in zip(champion, challenger, strict=True):
-            self.counts[own.verdict, other.verdict] += 1
-            if own.verdict != other.verdict:
-                case, about = own.case[:LETTERS], own.about[:LETTERS]
-                probabilities = own.probability, other.probability
-                self.disagreements.append(
-                    Disagreement(case, about, own.verdict, other.verdict, *probabilities)
-                )
+        if [opinion.case for opinion in champion] != [opinion.case for opinion in challenger]:
+            raise InputError("the challenger judged other cases than the champion")
+        for first, second in zip(champion, challenger, strict=True):
+            verdicts = first.verdict, second.verdict
+            self.counts[verdicts] += 1
+            if first.verdict != second.verdict:
+                case = first.case[:LETTERS], first.about[:LETTERS]
+                probabilities = first.probability, second.probability
+                self.disagreements.append(Disagreement(*case, *verdicts, *probabilities))
 
 
 @dataclass(frozen=True)
 class SaidBoth:
-    """How often the champion said one thing where the challenger said another."""
+    """The number of cases with this pair of verdicts."""
 
     champion: str
     challenger: str
@@ -102,23 +91,22 @@ class SaidBoth:
 
     @property
     def differs(self) -> bool:
-        """Whether that is a disagreement."""
+        """Whether the verdicts differ."""
         return self.champion != self.challenger
 
 
 @dataclass(frozen=True)
 class ShadowFigures(Contenders):
-    """What was found of two contenders.
+    """The agreement of two versions on one source.
 
     Attributes
     ----------
-    name, champion, challenger, source : str
-        As of `serving.shadow.figures.Contenders`.
     since, until : str
-        When the first and the last case was judged, in UTC, as ISO 8601 has it.
+        Time of the first and the last judged case, in UTC (ISO 8601).
     judged, agreed : int
-        How many cases there were, and in how many both said the same.
+        Number of cases, and of those with equal verdicts.
     said : list of SaidBoth
+        The number of cases by pair of verdicts.
     """
 
     since: str
@@ -129,17 +117,17 @@ class ShadowFigures(Contenders):
 
     @property
     def told(self) -> str:
-        """The same in one line."""
-        where = "requests" if self.source == HTTP else self.source
-        differ = [f"{one.count} {one.champion} and {one.challenger}" for one in self.said if one.differs]
-        apart = f" (v{self.champion} and v{self.challenger} say: {', '.join(differ)})" if differ else ""
+        """The agreement in one line."""
+        source = "requests" if self.source == HTTP else self.source
+        differ = [f"{pair.count} {pair.champion} and {pair.challenger}" for pair in self.said if pair.differs]
+        details = f" (v{self.champion} and v{self.challenger} say: {', '.join(differ)})" if differ else ""
         share = f"{self.agreed / self.judged:.1%}" if self.judged else "none"
-        return f"both say the same of {share} of {self.judged:,} cases of {where}{apart}"
+        return f"both say the same of {share} of {self.judged:,} cases of {source}{details}"
 
 
 @dataclass(frozen=True)
 class Disagreed:
-    """A disagreement: when, and between whom."""
+    """A disagreement, its time, and the compared versions."""
 
     at: str
     contenders: Contenders
@@ -148,18 +136,18 @@ class Disagreed:
 
 @dataclass(frozen=True)
 class ShadowReport:
-    """All that is kept.
+    """All results of shadow mode.
 
     Attributes
     ----------
     running : bool
-        Whether this server asks challengers.
+        Whether this server runs challengers.
     lost : mapping
-        How many requests were not looked at, by why.
+        Number of requests that were not judged, by reason.
     figures : list of ShadowFigures
-        The last ones first.
+        Agreement by versions and source, the latest first.
     disagreements : list of Disagreed
-        The last ones first.
+        The latest ones first, at most `TOLD`.
     """
 
     running: bool
@@ -175,7 +163,7 @@ def figures_file() -> Path:
 
 
 def record(path: Path, contenders: Contenders, found: OpinionCounts, *, replace: bool = False) -> None:
-    """Add counts to those of the same contenders on the same source, or put them in their place."""
+    """Add counts to the stored ones of the same versions and source, or `replace` them."""
     key, now = astuple(contenders), datetime.now(UTC).isoformat(timespec="seconds")
     with _opened(path, "written") as store:
         for table in ("said", "disagreements") if replace else ():
@@ -222,33 +210,31 @@ def report(path: Path, *, running: bool = False) -> ShadowReport:
 
 
 def figures_of(name: str, versions: set[str]) -> list[ShadowFigures]:
-    """Return the figures of two versions of a model, in either role; none where they cannot be read."""
+    """Return the figures of two versions of a model, in either role; empty if they cannot be read."""
     with suppress(InputError):
-        known = report(figures_file()).figures
-        return [one for one in known if one.name == name and {one.champion, one.challenger} == versions]
+        return [
+            pair
+            for pair in report(figures_file()).figures
+            if pair.name == name and {pair.champion, pair.challenger} == versions
+        ]
     return []
 
 
 def _figures(store: sqlite3.Connection) -> list[ShadowFigures]:
-    rows = defaultdict[tuple[str, ...], list[tuple[str, str, SaidBoth]]](list)
-    for *key, champion, challenger, count, since, until in store.execute("SELECT * FROM said ORDER BY 5, 6"):
-        rows[tuple(key)].append((since, until, SaidBoth(champion, challenger, count)))
-    found = []
-    for (name, champion, challenger, source), several in rows.items():
-        begins, ends, said = zip(*several, strict=True)
-        judged = sum(one.count for one in said)
-        agreed = sum(one.count for one in said if not one.differs)
-        found.append(
-            ShadowFigures(
-                name, champion, challenger, source, min(begins), max(ends), judged, agreed, list(said)
-            )
-        )
-    return sorted(found, key=lambda one: one.until, reverse=True)
+    said = defaultdict[tuple[str, ...], list[SaidBoth]](list)
+    for *key, champion, challenger, count, _, _ in store.execute("SELECT * FROM said ORDER BY 5, 6"):
+        said[tuple(key)].append(SaidBoth(champion, challenger, count))
+    rows = store.execute(
+        "SELECT name, champion, challenger, source, min(since), max(until), sum(count), "
+        "sum(count * (champion_said = challenger_said)) FROM said GROUP BY 1, 2, 3, 4 "
+        "ORDER BY max(until) DESC, min(rowid)"
+    )
+    return [ShadowFigures(*(*row, said[row[:4]])) for row in rows]
 
 
 @contextmanager
 def _opened(path: Path, how: str) -> Iterator[sqlite3.Connection]:
-    """Give the tables of the file in one transaction; InputError if they cannot be read or written."""
+    """Yield the database in one transaction; InputError if it cannot be read or written."""
     try:
         with closing(sqlite3.connect(path, timeout=15, isolation_level=None)) as store:
             store.execute("PRAGMA journal_mode=WAL")
@@ -262,11 +248,11 @@ def _opened(path: Path, how: str) -> Iterator[sqlite3.Connection]:
 
 
 def install(app: FastAPI) -> None:
-    """Let `app` answer with the figures."""
+    """Add the endpoint for the results of shadow mode to `app`."""
 
     @app.get("/v1/shadow", responses=schemas.responses(422))
     def shadow() -> ShadowReport:
-        """Tell how often challengers say what champions say, and of which cases they don't."""
+        """Return the agreement of champions and challengers, and the cases on which they disagree."""
         return report(figures_file(), running=app.state.settings.shadow is not None)
 
 
@@ -276,13 +262,12 @@ class ShadowCollector(Collector):
     def collect(self) -> Iterator[CounterMetricFamily]:
         """Yield one family of counters."""
         labels = ["model", "champion", "challenger", "said", "would_say"]
-        counted = CounterMetricFamily(
-            "perfjudge_shadow_verdicts", "Verdicts of champions, and what challengers say", labels=labels
-        )
-        # /v1/shadow reports figures that cannot be read
+        description = "Verdicts of champions and of challengers on the same cases"
+        counter = CounterMetricFamily("perfjudge_shadow_verdicts", description, labels=labels)
+        # /v1/shadow reports that the file cannot be read
         with suppress(InputError):
             for pair in report(figures_file()).figures:
-                for one in pair.said if pair.source == HTTP else ():
-                    versions = pair.name, pair.champion, pair.challenger
-                    counted.add_metric((*versions, one.champion, one.challenger), one.count)
-        yield counted
+                versions = pair.name, pair.champion, pair.challenger
+                for said in pair.said if pair.source == HTTP else ():
+                    counter.add_metric((*versions, said.champion, said.challenger), said.count)
+        yield counter

@@ -25,16 +25,15 @@ from serving.http.settings import ServerSettings
 from serving.shadow import figures
 
 LOG = logging.getLogger("perfjudge")
-#: How many requests may wait in a process, and of how many bytes in all, with their answers; and how many
-#: files of them may wait to be replayed.
+#: Maximum number of queued requests of a process, of their bytes with answers, and of files to be replayed.
 WAITING, BYTES, FILES = 2000, 32 * 2**20, 8
 #: Seconds of requests that are collected in one file.
 COLLECTED = 0.05
-#: Why requests were not judged: there was no room for them, or the challenger could not judge them.
+#: Reasons why requests were not judged: the queue was full, or the challenger could not judge them.
 DROPPED, FAILED = "dropped", "failed"
-#: Seconds after which a process that ended is started again: at first, then ever later.
+#: Seconds until a process that ended is started again: first, doubled up to the maximum.
 _SOON, _LATE = 1.0, 60.0
-#: Seconds that it has to end in.
+#: Seconds for the process to end before it is killed.
 _ENDING = 5.0
 
 
@@ -62,24 +61,22 @@ class RequestLog:
         self._lock, self._coming = Lock(), Event()
         self._thread: Thread | None = None
 
-    def add(self, exchange: RequestContext) -> None:
-        """Note a request that was answered; this takes microseconds."""
-        door, answered, ref = exchange.door, exchange.answered, exchange.ref
-        if door is None or door.beside is None or answered is None or ref is None:
+    def add_request(self, context: RequestContext) -> None:
+        """Queue an answered request, if its endpoint supports shadow mode; this takes microseconds."""
+        endpoint, answered, ref = context.endpoint, context.answered, context.ref
+        if endpoint is None or endpoint.beside is None or answered is None or ref is None:
             return
-        if exchange.status != HTTPStatus.OK:
+        if context.status != HTTPStatus.OK:
             return
-        size = len(exchange.body) + len(answered.content)
+        body, content = context.body, answered.content
+        size = len(body) + len(content)
+        request = AnsweredRequest(endpoint.path, context.media_type, body, content, ref.name, ref.version)
         with self._lock:
             if len(self._waiting) >= WAITING or self._bytes + size > BYTES:
                 self._dropped += 1
                 self._counter.inc()
             else:
-                self._waiting.append(
-                    AnsweredRequest(
-                        door.path, exchange.media_type, exchange.body, answered.content, ref.name, ref.version
-                    )
-                )
+                self._waiting.append(request)
                 self._bytes += size
         if self._thread is None:
             self._thread = Thread(target=self._write, name="shadow", daemon=True)
@@ -102,7 +99,7 @@ class RequestLog:
                 if dropped:
                     figures.record_lost(figures.figures_file(), DROPPED, dropped)
                 if requests:
-                    # whole, once it has its name
+                    # the file gets its name when it is complete
                     path = self._directory / f"{time.time_ns()}-{os.getpid()}.writing"
                     path.write_bytes(encode(requests))
                     path.rename(path.with_suffix(".jsonl"))
@@ -122,26 +119,26 @@ def replayed(directory: Path) -> Iterator[list[AnsweredRequest]]:
 
 @contextmanager
 def shadowed(settings: ServerSettings, *, wanted: bool) -> Iterator[ServerSettings]:
-    """Run challengers while the block lasts, if `wanted`; give the server's settings for it."""
+    """While the block runs, run challengers if `wanted`; yield the settings of the server."""
     if not wanted:
         yield settings
         return
     with TemporaryDirectory(prefix="perfjudge-shadow-") as directory:
-        told, ended = replace(settings, shadow=directory), Event()
-        keeping = Thread(target=_keep, args=(told, ended), name="shadow's keeper")
-        keeping.start()
+        shadow_settings, ended = replace(settings, shadow=directory), Event()
+        supervisor = Thread(target=_supervise, args=(shadow_settings, ended), name="shadow supervisor")
+        supervisor.start()
         try:
-            yield told
+            yield shadow_settings
         finally:
             ended.set()
-            keeping.join()
+            supervisor.join()
 
 
-def _keep(settings: ServerSettings, ended: Event) -> None:
-    """Run the process with the challengers, and another one if it ends."""
+def _supervise(settings: ServerSettings, ended: Event) -> None:
+    """Run the process with the challengers, and start it again if it ends."""
     wait = _SOON
     while not ended.is_set():
-        # Ctrl-C is for the server; the process ends once its standard input does
+        # Ctrl-C is for the server; the process ends when its standard input is closed
         with subprocess.Popen(
             [sys.executable, "-m", "serving.shadow"],
             stdin=subprocess.PIPE,

@@ -97,8 +97,8 @@ def test_of_a_report_only_its_own_script_runs_whatever_else_stands_in_it():
 
 
 def test_what_was_judged_is_shown_escaped_and_the_newest_first(app):
-    app.state.recent.add(DOOR, answered("<script>alert(1)</script>"))
-    app.state.recent.add(DOOR, answered("later"))
+    app.state.recent.add_answer(DOOR, answered("<script>alert(1)</script>"))
+    app.state.recent.add_answer(DOOR, answered("later"))
     page = get(app, "/").text
     assert page.count("<script") == page.count(f"<script>{script()}</script>") == 1
     assert page.index("later") < page.index("&lt;script&gt;alert(1)")
@@ -106,11 +106,11 @@ def test_what_was_judged_is_shown_escaped_and_the_newest_first(app):
 
 def test_what_is_kept_of_verdicts_is_bounded():
     recent = Recent()
-    recent.add(DOOR, Answered(b""))
+    recent.add_answer(DOOR, Answered(b""))
     for number in range(100):
-        recent.add(DOOR, answered(*(f"{number}.{place}" for place in range(1000))))
-    recent.add(DOOR, answered("x" * 10**6))
-    lines = [one.line for one in recent.newest()]
+        recent.add_answer(DOOR, answered(*(f"{number}.{place}" for place in range(1000))))
+    recent.add_answer(DOOR, answered("x" * 10**6))
+    lines = [one.line for one in recent.newest_verdicts()]
     assert len(lines) == KEPT
     assert (len(lines[0].name), lines[1].name.partition(".")[0]) == (LETTERS, "99")
 
@@ -119,22 +119,22 @@ def test_processes_of_one_server_know_each_others_verdicts(tmp_path, monkeypatch
     monkeypatch.setattr("serving.http.overview.DELAY", 0.01)
     own = os.getpid()
     here, there = Recent(str(tmp_path)), Recent(str(tmp_path))
-    here.add(DOOR, answered("here"))
+    here.add_answer(DOOR, answered("here"))
     file = tmp_path / f"recent-{own}.json"
     deadline = time() + 30
     while not file.is_file():
         assert time() < deadline
     file.rename(tmp_path / "recent-1.json")
     (tmp_path / "recent-2.json").write_text("half of it")
-    there.add(DOOR, answered("there"))
-    assert [one.line.name for one in there.newest()] == ["there", "here"]
+    there.add_answer(DOOR, answered("there"))
+    assert [one.line.name for one in there.newest_verdicts()] == ["there", "here"]
 
 
 def test_drift_is_told_or_how_many_questions_are_lacking(app, monkeypatch):
     feature = SimpleNamespace(feature="medians_min", index=0.3)
     few = SimpleNamespace(ref=SimpleNamespace(name="few", version="1"), rows=150, features=())
     many = SimpleNamespace(ref=SimpleNamespace(name="many", version="1"), rows=1500, features=(feature,))
-    monkeypatch.setattr(app.state.drift, "found", lambda: {"a": few, "b": many})
+    monkeypatch.setattr(app.state.drift, "by_model", lambda: {"a": few, "b": many})
     page = get(app, "/").text
     assert "50 more questions are needed" in page
     assert "medians_min <b>0.30</b> (far off)" in page
@@ -210,7 +210,7 @@ def test_who_is_lost_is_told_where_to_go(app):
     assert (page.status_code, page.headers["allow"], "GET /docs" in page.text) == (405, "POST", True)
     problem = get(app, "/<script>", {"accept": "*/*"})
     assert problem.headers["content-type"] == "application/problem+json"
-    assert problem.json()["detail"] == "GET '/<script>': nothing is there; GET / says what is"
+    assert problem.json()["detail"] == "GET '/<script>': no such address; GET / lists them"
     assert "<script>" not in get(app, "/<script>").text
 
 

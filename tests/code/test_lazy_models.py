@@ -75,7 +75,7 @@ def test_a_model_that_nobody_asked_for_follows_without_being_loaded(registry):
     model = registry.lazy()
     registry.versions.append(2)
     assert model.entry["version"] == "1"
-    model.look()
+    model.check_alias()
     assert (model.entry["version"], model.swaps, registry.loads) == ("2", 1, [])
     assert model.get().ref.version == "2"
 
@@ -84,7 +84,7 @@ def test_a_version_that_is_named_is_kept(registry):
     registry.versions.append(1)
     model = registry.lazy("models:/some/1")
     registry.versions.append(2)
-    model.look()
+    model.check_alias()
     assert (model.get().ref.version, model.swaps) == ("1", 0)
 
 
@@ -92,10 +92,10 @@ def test_a_server_without_champion_names_the_one_that_it_found_later(registry):
     model = registry.lazy()
     with pytest.raises(InputError):
         model.get()
-    model.look()
+    model.check_alias()
     assert (model.entry, model.health) == (None, None)
     registry.versions.append(1)
-    model.look()
+    model.check_alias()
     assert (model.entry["version"], model.trouble, model.swaps) == ("1", None, 0)
     assert model.get().ref.version == "1"
 
@@ -108,7 +108,7 @@ def test_a_model_that_is_named_must_be_there_at_the_start(registry):
 def test_what_was_asked_for_is_loaded_before_it_takes_the_place_of_what_answers(registry, standing):
     begun = standing.get()
     registry.versions.append(2)
-    standing.look()
+    standing.check_alias()
     assert (begun.ref.version, standing.get().ref.version, standing.swaps) == ("1", "2", 1)
     assert registry.loads == ["1", "2"]
 
@@ -118,7 +118,7 @@ def test_a_broken_version_leaves_the_last_good_one_and_one_line_in_the_log(regis
     registry.versions.append(2)
     registry.broken.add(how)
     for _ in range(3):
-        standing.look()
+        standing.check_alias()
     assert standing.get().ref.version == "1"
     assert standing.health["trouble"] == standing.entry["trouble"] == standing.trouble is not None
     # what is broken is not read again at once
@@ -126,7 +126,7 @@ def test_a_broken_version_leaves_the_last_good_one_and_one_line_in_the_log(regis
     assert said(caplog)[0].endswith("; models:/some/1 answers meanwhile")
     registry.broken.clear()
     registry.versions.append(3)
-    standing.look()
+    standing.check_alias()
     assert (standing.get().ref.version, standing.trouble, standing.swaps) == ("3", None, 1)
     assert said(caplog)[1:] == ["any: all is well again, models:/some/3 answers"]
 
@@ -134,10 +134,10 @@ def test_a_broken_version_leaves_the_last_good_one_and_one_line_in_the_log(regis
 def test_while_the_registry_is_away_the_last_good_one_answers(registry, standing, caplog):
     registry.away = True
     for _ in range(3):
-        standing.look()
+        standing.check_alias()
     assert (standing.get().ref.version, standing.trouble) == ("1", "no champion")
     registry.away = False
-    standing.look()
+    standing.check_alias()
     assert standing.trouble is None
     assert said(caplog) == [
         "any: no champion; models:/some/1 answers meanwhile",
@@ -148,12 +148,12 @@ def test_while_the_registry_is_away_the_last_good_one_answers(registry, standing
 def test_a_broken_version_is_tried_again_after_a_while(registry, standing, monkeypatch):
     registry.versions.append(2)
     registry.broken.add("2")
-    standing.look()
+    standing.check_alias()
     registry.broken.clear()
-    standing.look()
+    standing.check_alias()
     assert standing.get().ref.version == "1"
     monkeypatch.setattr(lazy_models, "monotonic", lambda: float("inf"))
-    standing.look()
+    standing.check_alias()
     assert (standing.get().ref.version, standing.trouble) == ("2", None)
 
 
@@ -177,7 +177,7 @@ def test_what_cannot_be_loaded_when_it_is_asked_for_is_trouble_until_it_can(regi
     assert model.trouble is None
     with pytest.raises(InputError, match="broken"):
         model.get()
-    model.look()
+    model.check_alias()
     assert model.trouble == "models:/some/1 is broken"
     registry.broken.clear()
     assert (model.get().ref.version, model.trouble) == ("1", None)

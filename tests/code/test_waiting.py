@@ -91,7 +91,7 @@ def test_large_bodies_other_types_and_models_that_must_be_loaded_go_to_a_thread(
     model = SimpleNamespace(loaded=MODEL if loaded else None, get=lambda: MODEL)
 
     async def asked():
-        answered, _ = await RequestBatcher.of(door, model, CapacityLimiter(1)).answer(media_type, b"x" * size)
+        answered, _ = await RequestBatcher(door, model, CapacityLimiter(1)).answer(media_type, b"x" * size)
         return answered
 
     assert len(asyncio.run(asked()).content) == size

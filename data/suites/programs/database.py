@@ -1,4 +1,4 @@
-"""Programs that live by SQLite."""
+"""Programs that measure SQLite."""
 
 import random
 import sqlite3
@@ -8,13 +8,9 @@ import tempfile
 def _shop(rows, where=":memory:", page=4096, cache=-2000, journal="memory", sync=0):
     path = where if where == ":memory:" else tempfile.mkdtemp(prefix="perfjudge-", dir=where) + "/shop.db"
     connection = sqlite3.connect(path, isolation_level=None)
-    for pragma in (
-        f"page_size={page}",
-        f"cache_size={cache}",
-        f"journal_mode={journal}",
-        f"synchronous={sync}",
-    ):
-        connection.execute("pragma " + pragma)
+    pragmas = {"page_size": page, "cache_size": cache, "journal_mode": journal, "synchronous": sync}
+    for name, value in pragmas.items():
+        connection.execute(f"pragma {name}={value}")
     connection.execute("create table customer (id integer primary key, city text, name text)")
     connection.execute("create table sale (id integer primary key, customer integer, amount real, day text)")
     drawn = random.Random(1)
@@ -41,7 +37,7 @@ def lookup(rows=3000, index=1, width=1):
 
 
 def join(rows=2000, analyze=1, order="planned", index=1):
-    """Join two tables, as the planner or the query says."""
+    """Join two tables, in the order of the planner or of the query."""
     shop = _shop(rows)
     if index:
         shop.execute("create index by_customer on sale (customer)")
@@ -122,8 +118,7 @@ def scan(where="/dev/shm", cache=-2000, page=4096, rows=4000):
 def window(rows=800, frame=0):
     """Rank sales by a window function."""
     shop = _shop(rows)
-    over = "partition by customer order by amount" + (
-        " rows between 3 preceding and current row" if frame else ""
-    )
+    rows_between = " rows between 3 preceding and current row" if frame else ""
+    over = f"partition by customer order by amount{rows_between}"
     query = f"select sum(r) from (select sum(amount) over ({over}) as r from sale)"
     return lambda: shop.execute(query).fetchone()

@@ -1,4 +1,4 @@
-"""Make an input: ``python inputs.py KIND FILE``; every line of it is whole by itself."""
+"""Generate an input: ``python inputs.py KIND FILE``; every line can be read on its own."""
 
 import random
 import sys
@@ -18,7 +18,7 @@ def numbers(number):
 
 
 def in_order(number):
-    """Return a line of numbers that ascend."""
+    """Return a line of numbers, ascending from line to line."""
     return f"{number + 10**5} {number} 0.5"
 
 
@@ -30,19 +30,17 @@ def functions(number):
 
 def documents(number):
     """Return a document in JSON."""
-    known = f'"id": {number}, "name": "row {number}", "value": {DRAWN.random():.4f}'
-    return f'{{{known}, "tags": ["a", "b{number % 7}"]}}'
+    fields = f'"id": {number}, "name": "row {number}", "value": {DRAWN.random():.4f}'
+    return f'{{{fields}, "tags": ["a", "b{number % 7}"]}}'
 
 
 def mixed(number):
-    """Return a line that compresses in part."""
+    """Return a line of which a part is random, the rest compressible."""
     return f"{number} {DRAWN.getrandbits(160):x} some words that come again and again"
 
 
 if __name__ == "__main__":
     kind, path = sys.argv[1:]
-    with open(path, "w") as made:
-        made.writelines(
-            globals()[kind](number) + "\n"
-            for number in range({"functions": 60000, "documents": 100000}.get(kind, 400000))
-        )
+    count = {"functions": 60000, "documents": 100000}.get(kind, 400000)
+    with open(path, "w") as output:
+        output.writelines(globals()[kind](number) + "\n" for number in range(count))

@@ -1,4 +1,4 @@
-"""Programs that live by the interpreter itself: calls, attributes, numbers, strings, containers."""
+"""Programs that measure the interpreter: calls, attributes, numbers, strings, containers."""
 
 import random
 
@@ -95,7 +95,7 @@ def exceptions(size=500, every=2):
 
 
 def generators(size=1500, how="generator"):
-    """Sum what a chain of generators, or of lists, yields."""
+    """Sum the results of a chain of generators, or of lists."""
 
     def lazy():
         return sum(x + 1 for x in (y * 2 for y in range(size) if y % 3))
@@ -132,27 +132,27 @@ def nbody(steps=40):
 
     def unit():
         for _ in range(steps):
-            for i, one in enumerate(bodies):
+            for i, body in enumerate(bodies):
                 for other in bodies[i + 1 :]:
-                    dx, dy, dz = one[0] - other[0], one[1] - other[1], one[2] - other[2]
+                    dx, dy, dz = body[0] - other[0], body[1] - other[1], body[2] - other[2]
                     pull = 0.001 / (dx * dx + dy * dy + dz * dz + 0.01) ** 1.5
-                    one[3] -= dx * pull
-                    one[4] -= dy * pull
-                    one[5] -= dz * pull
-            for one in bodies:
-                one[0] += 0.001 * one[3]
-                one[1] += 0.001 * one[4]
-                one[2] += 0.001 * one[5]
+                    body[3] -= dx * pull
+                    body[4] -= dy * pull
+                    body[5] -= dz * pull
+            for body in bodies:
+                body[0] += 0.001 * body[3]
+                body[1] += 0.001 * body[4]
+                body[2] += 0.001 * body[5]
 
     return unit
 
 
 def memory(size=60000, kind="list", work=1):
-    """Hold many objects; its peak memory is what counts."""
-    held = []
+    """Hold many objects; measured by its peak memory."""
+    containers = []
 
     def unit():
-        if len(held) >= work:
+        if len(containers) >= work:
             return
         make = {
             "list": lambda: [(i, str(i)) for i in range(size)],
@@ -160,6 +160,6 @@ def memory(size=60000, kind="list", work=1):
             "objects": lambda: [{"id": i, "name": str(i)} for i in range(size)],
             "set": lambda: {str(i) for i in range(size)},
         }[kind]
-        held.append(make())
+        containers.append(make())
 
     return unit

@@ -1,4 +1,4 @@
-"""Programs that live by the standard library: documents, patterns, checksums, compression, caches."""
+"""Programs that measure libraries: documents, patterns, checksums, compression, caches."""
 
 import random
 
@@ -101,7 +101,7 @@ def deflate(level=6, size=150, strategy=0):
 
 
 def inflate(level=6, size=600):
-    """Unpack what zlib compressed."""
+    """Decompress text by zlib."""
     import zlib
 
     packed = zlib.compress(_text(size).encode(), level)
@@ -125,7 +125,7 @@ def lzma_text(preset=1, size=150, check=-1):
 
 
 def caching(maxsize=512, keys=400, cost=60):
-    """Ask a cached function for keys that come again."""
+    """Call a cached function with repeated keys."""
     from functools import lru_cache
 
     @lru_cache(maxsize)
@@ -133,28 +133,28 @@ def caching(maxsize=512, keys=400, cost=60):
         return sum(range(key % 7, cost))
 
     drawn = random.Random(2)
-    asked = [drawn.randrange(keys) for _ in range(1500)]
-    return lambda: [slow(key) for key in asked]
+    calls = [drawn.randrange(keys) for _ in range(1500)]
+    return lambda: [slow(key) for key in calls]
 
 
 def heap(size=600, how="heap"):
-    """Take numbers by size."""
+    """Sort numbers by a heap, or by insertion."""
     import heapq
     from bisect import insort
 
     numbers = random.Random(1).sample(range(10**6), size)
 
     def by_heap():
-        held = []
+        entries = []
         for number in numbers:
-            heapq.heappush(held, number)
-        return [heapq.heappop(held) for _ in numbers]
+            heapq.heappush(entries, number)
+        return [heapq.heappop(entries) for _ in numbers]
 
     def by_insertion():
-        held = []
+        entries = []
         for number in numbers:
-            insort(held, number)
-        return held
+            insort(entries, number)
+        return entries
 
     return by_heap if how == "heap" else by_insertion
 
@@ -164,14 +164,14 @@ def queue(size=2000, how="deque"):
     from collections import deque
 
     def by_deque():
-        held = deque(range(size))
-        while held:
-            held.popleft()
+        waiting = deque(range(size))
+        while waiting:
+            waiting.popleft()
 
     def by_list():
-        held = list(range(size))
-        while held:
-            held.pop(0)
+        waiting = list(range(size))
+        while waiting:
+            waiting.pop(0)
 
     return by_deque if how == "deque" else by_list
 
@@ -182,7 +182,7 @@ def decimals(size=150, precision=28):
 
     getcontext().prec = precision
     numbers = [Decimal(i) / Decimal(7) for i in range(1, size)]
-    return lambda: sum(one * one / (one + 1) for one in numbers)
+    return lambda: sum(number * number / (number + 1) for number in numbers)
 
 
 def dates(size=150, how="iso"):
@@ -226,10 +226,9 @@ def lxml_text(size=150, how="xpath"):
     from lxml import etree
 
     text = ("<rows>" + "".join(f'<row id="{i}"><v>{i}</v></row>' for i in range(size)) + "</rows>").encode()
-    find = {"xpath": lambda root: root.xpath("//row[v > 20]"), "iter": lambda root: list(root.iter("row"))}[
-        how
-    ]
-    return lambda: find(etree.fromstring(text))
+    if how == "xpath":
+        return lambda: etree.fromstring(text).xpath("//row[v > 20]")
+    return lambda: list(etree.fromstring(text).iter("row"))
 
 
 def template(size=100, how="jinja"):

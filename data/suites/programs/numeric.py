@@ -1,4 +1,4 @@
-"""Programs that live by NumPy and pandas."""
+"""Programs that measure NumPy."""
 
 import numpy as np
 
@@ -27,7 +27,7 @@ def sort(size=20000, kind="quicksort", shape="random"):
 
 
 def decompose(size=60, vectors=1):
-    """Find singular values."""
+    """Compute singular values."""
     matrix = RANDOM.random((size, size))
     return lambda: np.linalg.svd(matrix, compute_uv=bool(vectors))
 
@@ -50,11 +50,11 @@ def gather(size=200000, shape="random"):
 
 
 def memory(size=2000000, kind="float64", copies=2):
-    """Hold copies of an array; its peak memory is what counts."""
-    held = []
+    """Hold copies of an array; measured by its peak memory."""
+    arrays = []
 
     def unit():
-        if not held:
-            held.extend(np.ones(size, kind) for _ in range(copies))
+        if not arrays:
+            arrays.extend(np.ones(size, kind) for _ in range(copies))
 
     return unit

@@ -1,8 +1,8 @@
 """Run a program of this folder: ``python runner.py MODULE NAME WORK [KEY=VALUE...]``.
 
-A program is a function that sets up and returns one unit of work. WORK units are done, shared by
-``threads=`` processes; what is printed is the seconds that they took without setting up, and the process's
-own peak memory in KiB. It runs on Python 3.8 and later, without site-packages.
+A program is a function that prepares and returns a function for one unit of work. WORK units are run, shared
+by ``threads=`` processes; the output is their duration in seconds without the preparation, and the peak
+memory of this process in KiB. Runs on Python 3.8 and later, without site-packages.
 """
 
 import os
@@ -12,19 +12,19 @@ from importlib import import_module
 
 
 def peak():
-    """Return the peak memory of this process in KiB; that of what started it does not count."""
+    """Return the peak memory of this process in KiB, without that of its parent before the start."""
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
 
 
 def repeat(unit, work):
-    """Do some units of work."""
+    """Run a unit `work` times."""
     for _ in range(work):
         unit()
 
 
 def together(unit, work, threads):
-    """Share the work among processes that start together; return the seconds to the end of the last one."""
+    """Share the work among processes that start at once; return the seconds until the last one ends."""
     ready, start = os.pipe(), os.pipe()
     children = []
     for number in range(threads):
@@ -47,10 +47,10 @@ def together(unit, work, threads):
 
 def main(module, name, work, *options):
     """Run a program and print its seconds and its peak memory."""
-    given = dict(option.split("=", 1) for option in options)
-    given = {key: int(value) if value.lstrip("-").isdigit() else value for key, value in given.items()}
-    threads = given.pop("threads", 1)
-    unit = getattr(import_module(module), name)(**given)
+    values = dict(option.split("=", 1) for option in options)
+    values = {key: int(value) if value.lstrip("-").isdigit() else value for key, value in values.items()}
+    threads = values.pop("threads", 1)
+    unit = getattr(import_module(module), name)(**values)
     unit()
     if threads > 1:
         seconds = together(unit, int(work), threads)

@@ -1,4 +1,4 @@
-"""Programs that live by the system: files, processes, pipes, sockets, threads."""
+"""Programs that measure the system: files, processes, pipes, sockets, threads."""
 
 import os
 import socket
@@ -31,10 +31,11 @@ def writing(where="/dev/shm", block=65536, count=4, sync=0):
 
 def lines(where="/dev/shm", count=500, buffering=8192):
     """Write and read lines through a buffer."""
-    held = _directory(where)
-    path = held.name + "/lines"
+    directory = _directory(where)
+    path = directory.name + "/lines"
 
-    def unit(held=held):
+    # the default argument keeps the directory until the end
+    def unit(directory=directory):
         with open(path, "wb", buffering=buffering) as handle:
             for i in range(count):
                 handle.write(b"line %d of some length\n" % i)
@@ -45,12 +46,12 @@ def lines(where="/dev/shm", count=500, buffering=8192):
 
 
 def making(where="/dev/shm", count=30, depth=1):
-    """Make, rename, look at and remove files."""
-    held = _directory(where)
-    folder = held.name + "/" + "/".join("d" * 8 for _ in range(depth))
+    """Create, rename, stat and remove files."""
+    directory = _directory(where)
+    folder = directory.name + "/" + "/".join("d" * 8 for _ in range(depth))
     os.makedirs(folder)
 
-    def unit(held=held):
+    def unit(directory=directory):
         for i in range(count):
             path = f"{folder}/{i}"
             os.close(os.open(path, os.O_CREAT | os.O_WRONLY))
@@ -63,19 +64,19 @@ def making(where="/dev/shm", count=30, depth=1):
 
 def listing(where="/dev/shm", files=300, how="scandir"):
     """List a directory with the sizes of its files."""
-    held = _directory(where)
+    directory = _directory(where)
     for i in range(files):
-        os.close(os.open(f"{held.name}/{i}", os.O_CREAT | os.O_WRONLY))
+        os.close(os.open(f"{directory.name}/{i}", os.O_CREAT | os.O_WRONLY))
 
-    def by_scan(held=held):
-        with os.scandir(held.name) as entries:
+    def by_scan():
+        with os.scandir(directory.name) as entries:
             return sum(entry.stat().st_size for entry in entries)
 
-    def by_list(held=held):
-        return sum(os.stat(f"{held.name}/{name}").st_size for name in os.listdir(held.name))
+    def by_list():
+        return sum(os.stat(f"{directory.name}/{name}").st_size for name in os.listdir(directory.name))
 
-    def kinds(held=held):
-        with os.scandir(held.name) as entries:
+    def kinds():
+        with os.scandir(directory.name) as entries:
             return sum(entry.is_file() for entry in entries)
 
     return {"scandir": by_scan, "listdir": by_list, "kinds": kinds}[how]
@@ -105,9 +106,9 @@ def spawning(how="spawn", program="true"):
 
 def forking(memory=10):
     """Fork a process that holds some MiB, and wait for it."""
-    held = bytearray(os.urandom(1) * (memory << 20))
+    block = bytearray(os.urandom(1) * (memory << 20))
 
-    def unit(held=held):
+    def unit(block=block):
         pid = os.fork()
         if not pid:
             os._exit(0)
@@ -125,12 +126,12 @@ def _echo(receive, send, size):
 
 
 def pipes(size=64, how="pipe"):
-    """Send a message to another process and hear it back."""
+    """Send a message to another process, which sends it back."""
     if how == "pipe":
         ask, answer = os.pipe(), os.pipe()
         if not os.fork():
             os.close(ask[1])
-            _echo(lambda many: os.read(ask[0], many), lambda data: os.write(answer[1], data), size)
+            _echo(lambda count: os.read(ask[0], count), lambda data: os.write(answer[1], data), size)
         message = bytes(size)
 
         def by_pipe():
@@ -160,34 +161,48 @@ def _pair(how):
     left = socket.create_connection(server.getsockname())
     right, _ = server.accept()
     if how == "tcp":
-        for one in (left, right):
-            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for end in (left, right):
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return left, right
 
 
 def tasks(size=60, how="gather"):
-    """Run little tasks in an event loop."""
+    """Run small tasks in an event loop."""
     import asyncio
 
     loop = asyncio.new_event_loop()
 
-    async def one(i):
+    async def task(i):
         await asyncio.sleep(0)
         return i
 
     async def gathered():
-        return await asyncio.gather(*(one(i) for i in range(size)))
+        return await asyncio.gather(*(task(i) for i in range(size)))
 
     async def in_turn():
-        return [await one(i) for i in range(size)]
+        return [await task(i) for i in range(size)]
 
-    made = gathered if how == "gather" else in_turn
-    return lambda: loop.run_until_complete(made())
+    run = gathered if how == "gather" else in_turn
+    return lambda: loop.run_until_complete(run())
+
+
+def _request(address, keep):
+    from http.client import HTTPConnection
+
+    connections = [HTTPConnection(*address)]
+
+    def unit():
+        if not keep:
+            connections[0].close()
+            connections[0] = HTTPConnection(*address)
+        connections[0].request("GET", "/")
+        return connections[0].getresponse().read()
+
+    return unit
 
 
 def serving(size=500, keep=1, log=0, work=0):
     """Answer a request on loopback."""
-    from http.client import HTTPConnection
     from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
     body = bytes(size)
@@ -209,22 +224,12 @@ def serving(size=500, keep=1, log=0, work=0):
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    held = [HTTPConnection(*server.server_address)]
-
-    def unit():
-        if not keep:
-            held[0].close()
-            held[0] = HTTPConnection(*server.server_address)
-        held[0].request("GET", "/")
-        return held[0].getresponse().read()
-
-    return unit
+    return _request(server.server_address, keep)
 
 
 def asgi(size=500, http="h11", keep=1):
     """Answer a request by uvicorn on loopback."""
     import asyncio
-    from http.client import HTTPConnection
 
     import uvicorn
 
@@ -235,20 +240,11 @@ def asgi(size=500, http="h11", keep=1):
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    # an event loop sends small parts at once only where the protocol is told
+    # an event loop disables Nagle's algorithm only if the socket names its protocol
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))
     listening.listen()
     config = uvicorn.Config(app, http=http, lifespan="off", log_level="critical", loop="asyncio")
     serve = uvicorn.Server(config).serve(sockets=[listening])
     threading.Thread(target=asyncio.run, args=(serve,), daemon=True).start()
-    held = [HTTPConnection(*listening.getsockname())]
-
-    def unit():
-        if not keep:
-            held[0].close()
-            held[0] = HTTPConnection(*listening.getsockname())
-        held[0].request("GET", "/")
-        return held[0].getresponse().read()
-
-    return unit
+    return _request(listening.getsockname(), keep)

@@ -23,7 +23,7 @@ from data.parallel import uncollected
 from data.tables.files import write_text
 from data.tables.problems import Problems
 from serving.answering import tell_notes, tell_skipped, write
-from serving.asking import JudgeError
+from serving.client import JudgeError
 from serving.comparisons.timelines.assembled import TimelineJudge, TimelineReport, assembled
 from serving.comparisons.timelines.judged import by_model, by_server
 from serving.comparisons.timelines.page import ListedReport, contents, page

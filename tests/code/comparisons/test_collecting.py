@@ -254,7 +254,7 @@ def test_what_runs_while_pinned_runs_on_one_processor_and_before_others_where_th
     assert pinned.settings == {"processor": str(processor), "nice": str(before[1])}
     with Pinned(4095, None) as pinned:
         assert os.sched_getaffinity(0) == before[0]
-    assert pinned.settings["processor"].startswith("any: 4095 is not to be had")
+    assert pinned.settings["processor"].startswith("any: 4095 is not available")
     assert (os.sched_getaffinity(0), os.nice(0)) == before
 
 

@@ -205,8 +205,8 @@ def test_a_measurement_is_resumed_by_who_can_make_and_count_the_same(suite, tmp_
     opened(path, begun, able)
     assert opened(path, begun, able).entries == []
     for what, changed, told in (
-        ("causes", ["leak"], '"quota" is not to be had here'),
-        ("events", ["task-clock", "page-faults"], '"page-faults" was not to be had then'),
+        ("causes", ["leak"], '"quota" is not available here'),
+        ("events", ["task-clock", "page-faults"], '"page-faults" was not available then'),
     ):
         with pytest.raises(InputError) as error:
             opened(path, begun, able | {what: changed})

@@ -35,14 +35,14 @@ def model(ref=REF, usual=None):
 
 
 def ask(drift, vectors, served):
-    drift.asked(SimpleNamespace(door=DOOR, answered=Answered(b"", vectors=vectors), served=served))
+    drift.queue_inputs(SimpleNamespace(endpoint=DOOR, answered=Answered(b"", vectors=vectors), served=served))
 
 
 def indices(vectors):
     drift, served = Drift({}), model()
     for part in np.array_split(vectors, 7):
         ask(drift, part, served)
-    found = drift.found()["key"]
+    found = drift.by_model()["key"]
     assert found.rows == len(vectors)
     assert [one.index for one in found.features] == sorted(
         (one.index for one in found.features), reverse=True
@@ -85,30 +85,30 @@ def test_the_index_is_that_of_its_formula_worked_by_hand():
     asked = np.array([300.5, 600.5, 100.5]) / 1001.5
     trained = np.array([0.5, 0.4, 0.1])
     expected = sum((a - e) * np.log(a / e) for a, e in zip(asked, trained, strict=True))
-    assert drift.found()["key"].features[0].index == pytest.approx(expected)
+    assert drift.by_model()["key"].features[0].index == pytest.approx(expected)
 
 
 def test_few_rows_say_nothing_and_a_card_of_before_there_were_deciles_neither():
     drift = Drift({})
     ask(drift, draws(FEWEST - 1, 1), model())
-    assert (drift.found()["key"].rows, drift.found()["key"].features) == (FEWEST - 1, ())
+    assert (drift.by_model()["key"].rows, drift.by_model()["key"].features) == (FEWEST - 1, ())
     ask(drift, draws(1, 1), model())
-    assert len(drift.found()["key"].features) == len(NAMES)
+    assert len(drift.by_model()["key"].features) == len(NAMES)
     old = Drift({})
     ask(old, draws(500, 1), model(usual={}))
-    assert old.found() == {}
+    assert old.by_model() == {}
 
 
 def test_a_new_version_is_counted_anew_and_answers_of_the_old_one_no_more():
     lazy = SimpleNamespace(ref=REF)
     drift = Drift({"key": lazy})
     ask(drift, draws(300, 1), model())
-    assert drift.found()["key"].rows == 300
+    assert drift.by_model()["key"].rows == 300
     second = ModelRef("some", "2", "models:/some/2")
     lazy.ref = second
     ask(drift, draws(10, 1), model(second))
     ask(drift, draws(500, 1), model())
-    assert (drift.found()["key"].ref, drift.found()["key"].rows) == (second, 10)
+    assert (drift.by_model()["key"].ref, drift.by_model()["key"].rows) == (second, 10)
 
 
 def test_workers_add_up_what_they_were_asked(tmp_path, monkeypatch):
@@ -117,9 +117,9 @@ def test_workers_add_up_what_they_were_asked(tmp_path, monkeypatch):
         monkeypatch.setattr("serving.http.drift.os.getpid", lambda worker=worker: worker)
         one = Drift({}, str(tmp_path))
         ask(one, draws(150, worker), model())
-        one.count()
+        one.count_queued()
     monkeypatch.setattr("serving.http.drift.os.getpid", lambda: 13)
-    assert drift.found()["key"].rows == 300
+    assert drift.by_model()["key"].rows == 300
     gauges = {family.name: family.samples for family in drift.collect()}
     assert gauges["perfjudge_asked_rows"][0].value == 300
     assert len(gauges["perfjudge_drift"]) == len(NAMES)
@@ -140,7 +140,7 @@ def test_questions_unlike_the_training_data_are_counted_by_their_door_and_model(
     for unlike in (2, 0, 1):
         exchange = RequestContext("POST", "id", has_body=True, status=200, served=model())
         exchange.answered = Answered(b"", unlike=unlike)
-        counters.count(exchange, "/judge", {"pass": 4})
-    lines = counters.text().decode().splitlines()
+        counters.count_request(exchange, "/judge", {"pass": 4})
+    lines = counters.prometheus_text().decode().splitlines()
     assert 'perfjudge_unlike_total{door="/judge",model="some",version="1"} 3.0' in lines
     assert 'perfjudge_verdicts_total{door="/judge",verdict="pass"} 12.0' in lines

@@ -313,7 +313,7 @@ def test_a_line_per_request_says_what_was_answered_but_no_body_and_no_path(lines
 
 
 def samples(app):
-    text = app.state.metrics.text().decode()
+    text = app.state.metrics.prometheus_text().decode()
     return {
         (sample.name, *sorted(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(text)
@@ -338,9 +338,9 @@ def test_requests_are_counted_by_route_status_and_model_and_unknown_paths_as_one
 def test_the_version_that_answers_its_trouble_and_its_swaps_are_counted():
     app = application()
     model = type("Model", (), {"ref": ModelRef("some", "1", ""), "trouble": None, "swaps": 0})()
-    app.state.metrics.look({"key": model})
+    app.state.metrics.update_gauges({"key": model})
     model.ref, model.trouble, model.swaps = ModelRef("some", "2", ""), "version 3 is broken", 1
-    app.state.metrics.look({"key": model})
+    app.state.metrics.update_gauges({"key": model})
     found = samples(app)
     answers = {
         dict(labels)["version"]: value

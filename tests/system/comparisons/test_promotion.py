@@ -432,11 +432,11 @@ def test_a_tracking_server_serves_as_well_as_a_file(trained, worse, server, monk
     served = HotReloadingModel(replace(LOADER, trial=None))
     assert served.get().ref.version == "1"
     client.set_registered_model_alias(NAME, CHAMPION, "2")
-    served.look()
+    served.check_alias()
     assert (served.get().ref.version, served.swaps, served.trouble) == ("2", 1, None)
     with monkeypatch.context() as away:
         away.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
-        served.look()
+        served.check_alias()
     assert "MLflow at http://127.0.0.1:9 does not answer" in served.trouble
     assert served.get().ref.version == "2"
     assert [run.info.run_name for run in children_of(own)] == CHILDREN

@@ -129,7 +129,7 @@ def exchange(size=10, status=200):
     door = next(iter(SUPPLY.doors()))
     ref = SimpleNamespace(name=NAME, version="1")
     return SimpleNamespace(
-        door=door, answered=Answered(b"x" * size), ref=ref, status=status, media_type="m", body=b""
+        endpoint=door, answered=Answered(b"x" * size), ref=ref, status=status, media_type="m", body=b""
     )
 
 
@@ -140,9 +140,9 @@ def test_what_finds_no_room_is_dropped_and_counted_while_nobody_replays(tmp_path
     counter = Counter("dropped", "of the test", registry=CollectorRegistry())
     log = RequestLog(str(tmp_path), counter)
     for _ in range(1000):
-        log.add(exchange())
-    log.add(exchange(20_000))
-    log.add(exchange(status=503))
+        log.add_request(exchange())
+    log.add_request(exchange(20_000))
+    log.add_request(exchange(status=503))
     (sample,) = (one for one in counter.collect()[0].samples if one.name == "dropped_total")
     assert sample.value == 996
 

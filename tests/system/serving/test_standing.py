@@ -84,7 +84,7 @@ def test_a_promoted_version_answers_and_each_rollback_goes_one_champion_further_
     assert why_not(version_of(NAME, CHALLENGER)) == "anna preferred v2: misses pauses"
     rollback(NAME, "so does this one")
     assert borne() == ("1", "2")
-    with pytest.raises(InputError, match=f"there was no champion of {NAME} before v1"):
+    with pytest.raises(InputError, match=f"{NAME} had no champion before v1"):
         rollback(NAME, "once more")
     assert [one.version for one in reigns(NAME)] == ["1", "2", "3", "2", "1"]
     assert standings(store) == {1: "champion", 2: "challenger", 3: "former champion"}
@@ -94,10 +94,10 @@ def test_a_promoted_version_answers_and_each_rollback_goes_one_champion_further_
     ("arguments", "told"),
     [
         ((NAME, "1", "again"), f"v1 is champion of {NAME} already"),
-        ((NAME, "9", "none"), f"there is no v9 of {NAME}; its champion is v1"),
-        ((NAME, "best", "none"), 'version "best" of regression-comparison is no number'),
+        ((NAME, "9", "none"), f"v9 of {NAME} does not exist; its champion is v1"),
+        ((NAME, "best", "none"), 'version "best" of regression-comparison is not a number'),
         (("regresion-comparison", "2", "none"), 'model "regresion-comparison" is unknown; did you mean "reg'),
-        ((NAME, "2", " "), "--because: 0 letters; expected 1 to 2000 letters that say what speaks for v2"),
+        ((NAME, "2", " "), "--because: 0 letters; expected the reasons for v2 in 1 to 2000 letters"),
         ((NAME, "4", "half a card"), "card.json"),
         ((NAME, "5", "of tomorrow"), "'medians_tomorrow' is no longer computed"),
     ],
@@ -151,7 +151,7 @@ def test_the_command_line_promotes_and_rolls_back(store):
     status, said, _ = run("rollback", NAME, "--because", "worse after all")
     assert (status, f"{NAME} v1 is champion in place of v2" in said) == (0, True)
     assert run("rollback", NAME, "--because", "more") == (
-        2, "", f"perfjudge: there was no champion of {NAME} before v1\n"
+        2, "", f"perfjudge: {NAME} had no champion before v1\n"
     )  # fmt: skip
     assert registered(f"models:/{NAME}/1").tags["champion_way"] == "rollback"
     assert borne() == ("1", "2")

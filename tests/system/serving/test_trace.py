@@ -145,8 +145,8 @@ def test_no_checkout_is_recommended_that_cannot_make_the_version(registry, check
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ('{"comparisons": []}', 'is no answer; expected {"model": {"name", "version", "uri"}, ...}'),
-        ('{"model": {"uri": "models/comparisons/logistic"}}', "is no registered version"),
+        ('{"comparisons": []}', 'is not an answer; expected {"model": {"name", "version", "uri"}, ...}'),
+        ('{"model": {"uri": "models/comparisons/logistic"}}', "is not a registered version"),
         ("nothing of the kind", "names no model"),
         (
             "(model regression-comparison 999, fail",
