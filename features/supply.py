@@ -12,8 +12,8 @@ from data.stage import Stage
 class FeaturesSupply:
     """A family's entry in the features package."""
 
-    #: The stage; None where vectors depend on the fold, and so are computed in training.
-    featurize: Stage | None = None
+    #: The stage or its import string; None where vectors depend on the fold and are computed in training.
+    featurize: Stage | str | None = None
 
 
 def supply(family: str) -> FeaturesSupply:

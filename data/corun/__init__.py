@@ -1,4 +1,4 @@
-"""Measurements of co-runs."""
+"""The family ``corun`` in the data package."""
 
 from data.families import DataSupply
 

@@ -1,4 +1,4 @@
-"""Measuring how much slower together: solo runs, and all combinations of tasks side by side (seed 002)."""
+"""Collector of co-runs: solo runs, and all combinations of tasks at the same time (seed 002)."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ from data.tables.specs import typed
 
 @dataclass(frozen=True)
 class PlannedCorun:
-    """One thing to measure: the tasks, by processor, and how many times before they were measured, plus 1."""
+    """One measurement: the tasks, one per processor, and the number of the repetition from 1."""
 
     tasks: tuple[str, ...]
     repetition: int
 
     @property
     def key(self) -> tuple[tuple[str, ...], int]:
-        """What tells one plan from another."""
+        """The key of the journal entry."""
         return self.tasks, self.repetition
 
     @property
     def told(self) -> str:
-        """The tasks, for people."""
+        """The tasks, for display."""
         return AND.join(self.tasks)
 
 
 @dataclass(frozen=True)
 class MeasuredCorun:
-    """What was measured of one plan.
+    """A measured co-run or solo run.
 
     ``at`` is a UTC time, ``foreign`` the share of the machine that others used meanwhile.
     """
@@ -59,26 +59,24 @@ class MeasuredCorun:
 
     @property
     def key(self) -> tuple[tuple[str, ...], int]:
-        """The key of what was planned."""
+        """The key of the planned measurement."""
         return self.planned.key
 
 
 def plan(suite: CorunSuite) -> list[PlannedCorun]:
-    """List what to run: in as many blocks as there are solo runs, each with one solo run of every task.
+    """Return the measurements, in ``suite.solo`` blocks, each with one solo run of every task.
 
-    The combinations are shared among the blocks at random, in random order and on random processors; what is
-    measured again comes half a measurement away from the first time.
+    The combinations are spread over the blocks at random, in random order and on random processors; a
+    repetition is half the number of blocks after the first measurement.
     """
     shuffle = random.Random(suite.seed)
     names = [task.name for task in suite.tasks]
-    blocks = [
-        [PlannedCorun((name,), repetition) for name in names] for repetition in range(1, suite.solo + 1)
-    ]
+    blocks = [[PlannedCorun((name,), number) for name in names] for number in range(1, suite.solo + 1)]
     combinations = list(combinations_with_replacement(names, suite.together))
     shuffle.shuffle(combinations)
-    again = set(shuffle.sample(range(len(combinations)), min(suite.repeat, len(combinations))))
+    repeated = set(shuffle.sample(range(len(combinations)), min(suite.repeat, len(combinations))))
     for number, combination in enumerate(combinations):
-        for repetition in (1, 2) if number in again else (1,):
+        for repetition in (1, 2) if number in repeated else (1,):
             block = number + (repetition - 1) * (suite.solo // 2)
             tasks = tuple(shuffle.sample(combination, len(combination)))
             blocks[block % suite.solo].append(PlannedCorun(tasks, repetition))
@@ -86,7 +84,7 @@ def plan(suite: CorunSuite) -> list[PlannedCorun]:
 
 
 def tables(entries: Sequence[MeasuredCorun], host: dict[str, Any]) -> CorunTables:
-    """Make the tables of what is measured."""
+    """Return the tables of measured runs; `host` is the row of the machine."""
     tasks: list[dict[str, Any]] = []
     pairs: list[dict[str, Any]] = []
     samples: list[dict[str, Any]] = []
@@ -96,15 +94,15 @@ def tables(entries: Sequence[MeasuredCorun], host: dict[str, Any]) -> CorunTable
             measured[run.task, *others] += 1
             repetition = measured[run.task, *others]
             common = {"task": run.task, "machine": host["machine"], "repetition": repetition}
-            seconds, counts = round(run.seconds, 5), dict(zip(run.events, run.counts, strict=True))
+            seconds, total = round(run.seconds, 5), dict(zip(run.events, run.counts, strict=True))
             if others:
                 corunners = {f"{CORUNNER}{place}": name for place, name in enumerate(others, 1)}
-                pairs.append({**common, **corunners, "corun_seconds": seconds, **counts})
+                pairs.append({**common, **corunners, "corun_seconds": seconds, **total})
             else:
-                tasks.append({**common, "solo_seconds": seconds, **counts})
-            about = {**common, "corunners": AND.join(others), "phase": "corun" if others else "solo"}
+                tasks.append({**common, "solo_seconds": seconds, **total})
+            fields = {**common, "corunners": AND.join(others), "phase": "corun" if others else "solo"}
             columns = ["t_seconds", *run.events]
-            samples += [{**about, **dict(zip(columns, within, strict=True))} for within in run.samples]
+            samples += [{**fields, **dict(zip(columns, counts, strict=True))} for counts in run.samples]
     return CorunTables.of_rows(tasks, pairs, samples, [host])
 
 
@@ -113,9 +111,9 @@ def measure(
     suite: CorunSuite,
     run: Callable[[PlannedCorun], tuple[list[TaskRun], float]],
 ) -> None:
-    """Measure what the journal lacks, keeping each measurement at once.
+    """Do the measurements that have no journal entry, and write each to the journal at once.
 
-    ``run`` measures one plan; it returns its runs and the share of the machine that others used.
+    `run` returns the runs of one measurement, and the share of the machine that others used.
     """
 
     def made(now: Sequence[PlannedCorun]) -> tuple[list[MeasuredCorun], float]:
@@ -127,7 +125,7 @@ def measure(
 
 
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
-    """Measure a suite, as `data.collect.collect` says."""
+    """Measure a suite; see `data.collect.collect`."""
     suite = corun_suite.load(path)
     cpus = processors(suite.together, path)
     means = counting(suite, path)
@@ -146,11 +144,28 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
 
     with session:
         measure(session, suite, run)
-    entries = session.journal.entries
+    described, topology, entries = machine.settings(), machine.topology(), session.journal.entries
+    notes = [
+        f"suite {suite.name}",
+        f"perf counts {len(means.events)} of {len(suite.events)} events here",
+        *([f"not {', '.join(means.lacking)}"] if means.lacking else []),
+        "the others are counts of the kernel (/proc, control groups)",
+        *([means.ungrouped] if means.ungrouped else []),
+        topology.told,
+    ]
+    host = {
+        "machine": machine.name(),
+        "device": machine.name(),
+        "engine": f"Linux {described['kernel']}",
+        "note": "; ".join(notes),
+        "processors": float(described["processors"]),
+        "threads_per_core": float(topology.threads_per_core),
+        "shared_cache_mib": topology.shared_cache_mib,
+    }
     return session.end(
         suite,
-        tables(entries, _host(suite, means)),
-        topology=asdict(machine.topology()),
+        tables(entries, host),
+        topology=asdict(topology),
         lacking=means.lacking,
         foreign=sorted(entry.foreign for entry in entries),
     )
@@ -165,34 +180,13 @@ def processors(number: int, path: Path) -> list[int]:
 
 
 def counting(suite: CorunSuite, path: Path) -> Counters:
-    """Return the means to count here; InputError if perf is missing or counts none of the suite's events."""
-    why = perf_stat.uncountable(suite.events)
-    events = [event for event in suite.events if event not in why]
+    """Return the available counters; InputError if perf is missing or counts none of the suite's events."""
+    problems = perf_stat.uncountable(suite.events)
+    events = [event for event in suite.events if event not in problems]
     if not events:
-        event, problem = next(iter(why.items()))
+        event, problem = next(iter(problems.items()))
         raise InputError(f"perf counts none of them here ({event} {problem})", file=path, place="events")
-    return Counters(events, suite.interval, list(why), why_no_groups())
-
-
-def _host(suite: CorunSuite, means: Counters) -> dict[str, Any]:
-    described, topology = machine.settings(), machine.topology()
-    notes = [
-        f"suite {suite.name}",
-        f"perf counts {len(means.events)} of {len(suite.events)} events here",
-        *([f"not {', '.join(means.lacking)}"] if means.lacking else []),
-        "the others are counts of the kernel (/proc, control groups)",
-        *([means.ungrouped] if means.ungrouped else []),
-        topology.told,
-    ]
-    return {
-        "machine": machine.name(),
-        "device": machine.name(),
-        "engine": f"Linux {described['kernel']}",
-        "note": "; ".join(notes),
-        "processors": float(described["processors"]),
-        "threads_per_core": float(topology.threads_per_core),
-        "shared_cache_mib": topology.shared_cache_mib,
-    }
+    return Counters(events, suite.interval, list(problems), why_no_groups())
 
 
 PLACEMENT_DTYPES = {
@@ -206,12 +200,12 @@ PLACEMENT_DTYPES = {
     "foreign": "float64",
 }
 PLACEMENTS_FILE = "placements.parquet"
-#: A placement's name, and the tasks on each machine.
+#: The name of a placement, and the tasks of each group that shares a machine.
 Placement = tuple[str, Sequence[Sequence[str]]]
 
 
 class PlannedGroup(NamedTuple):
-    """One group of one placement, whose tasks run together."""
+    """One group of one placement: tasks that run at the same time."""
 
     placement: str
     repetition: int
@@ -220,9 +214,9 @@ class PlannedGroup(NamedTuple):
 
 
 def plan_placements(placements: Sequence[Placement], repetitions: int, seed: int) -> list[PlannedGroup]:
-    """List all groups of all placements in random order, once through for each repetition.
+    """Return all groups of all placements in random order, one repetition after the other.
 
-    So no placement is measured in a period of its own, when the machine may have been slower.
+    Thus a slow period of the machine affects all placements.
     """
     shuffle = random.Random(seed)
     blocks = [
@@ -241,35 +235,36 @@ def collect_placements(
 ) -> None:
     """Run `placements` of the tasks of a suite; write ``placements.parquet`` and ``settings.json``.
 
-    The table has the columns of `PLACEMENT_DTYPES`, a row per task; none for a group with a task that took
-    too long.
+    The table has the columns of `PLACEMENT_DTYPES`, one row per task; groups with a task that exceeds its
+    time limit are left out.
 
     Raises
     ------
     InputError
-        If the suite is wrong, lacks a task, a program is missing or fails, or there are too few processors.
+        If the suite is invalid or has not all tasks, a program is missing or fails, or the machine has too
+        few processors.
     """
     suite = corun_suite.load(path)
     by_name = {task.name: task for task in suite.tasks}
-    every = [group for _, groups in placements for group in groups]
-    for task in (task for group in every for task in group):
+    sets = [group for _, groups in placements for group in groups]
+    for task in (task for group in sets for task in group):
         if task not in by_name:
             raise InputError("is not in the suite", file=path, place=f'task "{task}"')
-    most = max(map(len, every), default=0)
+    most = max(map(len, sets), default=0)
     if not most:
-        raise InputError("there is no placement to run")
+        raise InputError("no placement to run")
     cpus, planned = processors(most, path), plan_placements(placements, repetitions, suite.seed)
     means, limits, rows = counting(suite, path), TimeLimits(suite.timeout), list[tuple[object, ...]]()
     for number, group in enumerate(planned):
-        told = f"{group.placement}: {AND.join(group.tasks)}"
-        waited = partial(screen.advance, number, len(planned))
-        waited(told)
+        description = f"{group.placement}: {AND.join(group.tasks)}"
+        progress = partial(screen.advance, number, len(planned))
+        progress(description)
         tasks = [by_name[name] for name in group.tasks]
         run = partial(together, tasks, cpus[: len(tasks)], means, limits)
         try:
-            runs, foreign = quietest(run, *suite.patience, waited)
+            runs, foreign = quietest(run, *suite.patience, progress)
         except TimedOutError as exc:
-            screen.say(f"invalid: {told}: {exc}")
+            screen.say(f"invalid: {description}: {exc}")
             continue
         rows += [
             (*group[:3], run.task, AND.join(others), machine.name(), round(run.seconds, 5), foreign)
@@ -287,7 +282,7 @@ def collect_placements(
 
 
 def main(suite: Path, placements: Sequence[Placement], directory: Path, repetitions: int) -> int:
-    """Run placements and return the exit code: 0 when complete, 130 after Ctrl-C or a request to end."""
+    """Run placements and return the exit code: 0 when complete, 130 after Ctrl-C or a termination signal."""
     end_in_good_order()
     try:
         with Screen() as screen:

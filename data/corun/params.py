@@ -1,4 +1,4 @@
-"""The knobs of co-runs."""
+"""The section ``corun`` of params.yaml."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ Design = Literal["random", "pairs", "pairs-on-machine", "tasks", "machines"]
 
 
 class IngestCorun(Ingest):
-    """Where co-runs come from; under these ``engines`` only, if there are any, or under all."""
+    """The source of co-runs; only those of ``engines``, unless it is empty."""
 
     engines: tuple[str, ...] = ()
 
 
 class ValidateCorun(Section):
-    """The share of the solo runs that may lack an event, and of the events that a solo run may lack.
+    """Largest share of missing values of an event (over the solo runs), and of a solo run (over the events).
 
-    Beyond it either is left out.
+    An event or solo run with a larger share is left out.
     """
 
     missing: Share = 0.2
 
 
 class TuneImpact(Section):
-    """The search inside each training part: at most ``rows`` of it, drawn at random."""
+    """The search inside each training part, on at most ``rows`` rows, drawn at random."""
 
     trials: Count = 6
     folds: Annotated[int, Field(ge=2)] = 3
@@ -49,10 +49,10 @@ class TuneImpact(Section):
 
 
 class EvaluateImpact(Section):
-    """How predictions of impact are judged: within ``tolerance`` of the measured impact (the seed's 3 %).
+    """Parameters of the evaluation.
 
-    Prediction intervals are to hold the share ``confidence`` of the measured impacts. Ranges are as wide as
-    ``tolerance`` times the mean impact of a task.
+    ``tolerance`` is the largest relative error of a correct prediction (3 % in seed 002); ranges have the
+    width ``tolerance`` * mean impact of a task. ``confidence`` is the nominal coverage of intervals.
     """
 
     designs: tuple[Design, ...] = get_args(Design)
@@ -62,7 +62,7 @@ class EvaluateImpact(Section):
 
 
 class Online(Section):
-    """The online model: how many seconds of samples it is judged at, and which it is trained for."""
+    """The online model: the seconds of samples for evaluation (``seconds``) and training (``trained_at``)."""
 
     name: str = "corun-online"
     seconds: tuple[Annotated[float, Field(gt=0)], ...] = (0.4, 1.0, 2.0, 4.0, 10.0)
@@ -70,7 +70,7 @@ class Online(Section):
 
 
 class Corun(FamilySection):
-    """The family ``corun``: a section per verb, and one of the online model."""
+    """The family ``corun``: one section per stage, and one for the online model."""
 
     family: ClassVar[str] = "corun"
     ingest: IngestCorun = IngestCorun(path=Path("data/raw/corun"))

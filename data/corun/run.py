@@ -1,4 +1,4 @@
-"""Running programs side by side, each pinned to a processor, and counting until each has ended."""
+"""Run programs at the same time, each pinned to a processor, and count their events."""
 
 from __future__ import annotations
 
@@ -36,38 +36,35 @@ VMSTAT = (
     *("pgpgin", "pgpgout", "pgfree", "pgactivate", "pgdeactivate", "pgfault", "pgmajfault", "pgreuse"),
     *("nr_dirtied", "nr_written", "numa_hit", "thp_fault_alloc", "thp_split_pmd", "unevictable_pgs_culled"),
 )
-#: Events by what the kernel's counts are called.
+#: Names of events by the names of the kernel's counts.
 EVENTS = {
     **{f"cpu.{kind}": f"cpu-{kind}-ms" for kind in CPU_TIMES},
     **{f"stat.{name}": f"system-{name}" for name in ("intr", "ctxt", "processes")},
     **{f"irq.cpu.{name}": f"cpu-interrupts-{name}" for name in INTERRUPTS},
     **{f"softirq.cpu.{name}": f"cpu-softirqs-{name}" for name in SOFTIRQS},
-    **{f"vmstat.{name}": f"system-{name.replace('_', '-')}" for name in VMSTAT},
+    **{f"vmstat.{name}": f"system-{name.replace('_', '-')}" for name in ("pgalloc", *VMSTAT)},
 }
 
 
 def kernel_event_counts(tree: ProcessTree, cpu: int, group: Group | None) -> dict[str, float]:
-    """Return all counts so far of a program that is pinned to processor `cpu`."""
-    own = {f"process-{name.replace('_', '-')}": count for name, count in tree.counts().items()}
-    grouped = group.counts() if group is not None else {}
-    return own | {f"group-{name.replace('_', '-')}": count for name, count in grouped.items()} | machine(cpu)
-
-
-def machine(cpu: int) -> dict[str, float]:
-    """Return the counts of processor `cpu` and of the whole machine so far."""
-    counted = kernel_counts.processor_counts(cpu) | kernel_counts.interrupts(cpu)
+    """Return all counts so far of a program that is pinned to processor `cpu`, and of the machine."""
+    counts = {"process": tree.counts(), "group": group.counts() if group is not None else {}}
+    events = {
+        f"{kind}-{name.replace('_', '-')}": count
+        for kind, by_name in counts.items()
+        for name, count in by_name.items()
+    }
+    processor = kernel_counts.processor_counts(cpu) | kernel_counts.interrupts(cpu)
+    # the programs may run with a niceness
+    processor["cpu.user"] += processor.pop("cpu.nice")
     memory = kernel_counts.vmstat()
-    # a measurement may itself be nice
-    counted["cpu.user"] += counted.pop("cpu.nice")
     allocated = sum(count for name, count in memory.items() if name.startswith("vmstat.pgalloc_"))
-    return _events(counted) | {"system-pgalloc": allocated} | _events(memory)
+    for by_name in (processor, {"vmstat.pgalloc": allocated} | memory):
+        events |= {EVENTS[name]: count for name, count in by_name.items() if name in EVENTS}
+    return events
 
 
-def _events(counted: dict[str, float]) -> dict[str, float]:
-    return {EVENTS[name]: count for name, count in counted.items() if name in EVENTS}
-
-
-#: Seconds after which stress-ng would end with its work undone; the run has been given up long before.
+#: Time limit of stress-ng in seconds, longer than that of any run.
 UNENDING = 86400
 
 
@@ -75,7 +72,7 @@ class CorunTask(Section):
     """A program with a fixed amount of work.
 
     ``work`` bogo operations of a ``stressor`` of stress-ng with its ``options``, ``work`` units of a
-    ``workload`` of `data.measure.workloads`, or any other ``command``. The ``group`` describes it.
+    ``workload`` of `data.measure.workloads`, or any ``command``. ``group`` is a description.
     """
 
     name: str
@@ -87,7 +84,7 @@ class CorunTask(Section):
     command: tuple[str, ...] = ()
 
     def words(self, report: Path) -> list[str]:
-        """Return the command; stress-ng writes its metrics to `report` and temporary files beside it."""
+        """Return the command; stress-ng writes its metrics to `report` and temporary files to its folder."""
         if self.command:
             return list(self.command)
         if self.workload is not None:
@@ -104,9 +101,9 @@ class CorunTask(Section):
 class CorunSuite(CountedSuite):
     """A measurement of co-runs.
 
-    Each of the ``tasks`` runs alone ``solo`` times, and every combination of ``together`` of them, a task
-    with itself included, runs on as many processors at once. ``repeat`` combinations, drawn by ``seed``, are
-    measured again.
+    Each of the ``tasks`` runs alone ``solo`` times; every combination of ``together`` tasks, with repetition
+    of tasks, runs at the same time on as many processors. ``repeat`` combinations, drawn with ``seed``, are
+    measured twice.
     """
 
     kind: Literal["corun"]
@@ -118,12 +115,11 @@ class CorunSuite(CountedSuite):
 
 
 def load(path: Path) -> CorunSuite:
-    """Read and validate a suite; InputError naming file, key and value."""
+    """Read and validate a suite; InputError with file, key and value."""
     suite = typed(CorunSuite, yaml_content(path), path)
     for task in suite.tasks:
         place = f'task "{task.name}"'
-        given = [kind for kind in ("stressor", "workload", "command") if getattr(task, kind)]
-        if len(given) != 1:
+        if sum(bool(kind) for kind in (task.stressor, task.workload, task.command)) != 1:
             raise InputError("names a stressor, a workload or a command, one of them", file=path, place=place)
         if AND in task.name:
             raise InputError(f'must be without "{AND}", which joins names', file=path, place=place)
@@ -132,17 +128,17 @@ def load(path: Path) -> CorunSuite:
     return suite
 
 
-#: Starts a program stopped: it is pinned and watched before it begins.
+#: Starts a program in the stopped state, to pin and watch it before it begins.
 STOPPED = ("sh", "-c", 'kill -STOP $$; exec "$@"', "sh")
 RESIDENT = "process-resident-mib-s"
 
 
 @dataclass(frozen=True)
 class TaskRun:
-    """One task from its start to its end, the program's start-up included.
+    """One run of a task, from the start of its program to its end.
 
-    ``counts`` are by event over the whole run, None where nothing counted it; ``samples`` have per interval
-    its end in seconds since the start, then the counts within it.
+    ``counts`` has the count of each event over the whole run, None where not measured; ``samples`` has one
+    row per interval: its end in seconds since the start, then the counts within the interval.
     """
 
     task: str
@@ -155,10 +151,10 @@ class TaskRun:
 
 @dataclass(frozen=True)
 class Counters:
-    """What there is to count with: perf's events, every how many seconds, and control groups.
+    """The available counters: perf's events, the interval in seconds, and control groups.
 
-    ``lacking`` are the events that perf cannot count here; ``ungrouped`` says why programs cannot be put into
-    control groups, and is empty if they can.
+    ``lacking`` are the events that perf cannot count here; ``ungrouped`` is the reason why control groups
+    cannot be used, empty if they can.
     """
 
     events: Sequence[str]
@@ -175,7 +171,10 @@ def beside(tasks: Sequence[str]) -> list[list[str]]:
 def together(
     tasks: Sequence[CorunTask], cpus: Sequence[int], means: Counters, limits: TimeLimits | None = None
 ) -> tuple[list[TaskRun], float]:
-    """Run `tasks` at once, each on its processor; one that ends starts again until all have ended once."""
+    """Run `tasks` at the same time, each on its processor, restarting them until each has ended once.
+
+    Return the first run of each task, and the share of the machine that others used.
+    """
     limits = limits or TimeLimits()
     with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch, ExitStack() as stack:
         measured = []
@@ -194,16 +193,16 @@ def together(
         watch = Disturbance()
         for watched in measured:
             watched.begin()
-        again = _until_ended(measured, means.interval, stack)
-        foreign = watch.share(sum(program.seconds() for program in again))
+        restarted = _wait_for_ends(measured, means.interval, stack)
+        foreign = watch.share(sum(ProcessTree(program.pid).seconds() for program in restarted))
     runs = [watched.run() for watched in measured]
     for run in runs:
         limits.learn(run.task, run.seconds)
     return runs, round(foreign, 4)
 
 
-def _until_ended(measured: list[_Watched], interval: float, stack: ExitStack) -> list[_Program]:
-    """Wait until all have ended, looking every `interval`; return what was started again and still runs."""
+def _wait_for_ends(measured: list[_Watched], interval: float, stack: ExitStack) -> list[_Program]:
+    """Count every `interval` until all programs have ended; return the restarted programs that still run."""
     begin, tick = time.perf_counter(), 1
     first = {watched.program.ended: watched for watched in measured}
     running = {ended: watched.program for ended, watched in first.items()}
@@ -221,31 +220,28 @@ def _until_ended(measured: list[_Watched], interval: float, stack: ExitStack) ->
             program = running.pop(ended)
             program.require()
             if first:
-                again = _Program(program.task, program.cpu, program.scratch)
-                stack.callback(again.end)
-                again.send(signal.SIGCONT)
-                running[again.ended] = again
-                poll.register(again.ended, select.POLLIN)
+                restarted = _Program(program.task, program.cpu, program.scratch)
+                stack.callback(restarted.end)
+                restarted.send(signal.SIGCONT)
+                running[restarted.ended] = restarted
+                poll.register(restarted.ended, select.POLLIN)
         if now >= begin + tick * interval:
             tick = int((now - begin) / interval) + 1
             for watched in first.values():
-                watched.require_in_time(now)
+                if now - watched.start > watched.limit:
+                    raise TimedOutError.after(watched.limit, f'task "{watched.program.task.name}"')
                 watched.look(time.perf_counter())
     return list(running.values())
 
 
 class _Program(Child):
-    """A program that is started stopped, on its processor."""
+    """A program that is started in the stopped state, on its processor."""
 
     def __init__(self, task: CorunTask, cpu: int, scratch: Path) -> None:
         self.task, self.cpu, self.scratch = task, cpu, scratch
         command = [*STOPPED, *task.words(scratch / "report.yaml")]
         super().__init__(command, f'task "{task.name}"', scratch, cpu=cpu)
         os.waitpid(self.pid, os.WUNTRACED)
-
-    def seconds(self) -> float:
-        """Return the processor time it has used."""
-        return ProcessTree(self.pid).seconds()
 
 
 @dataclass
@@ -255,7 +251,7 @@ class _Watched:
     program: _Program
     means: Counters
     limit: float
-    _begin: float = 0.0
+    start: float = 0.0
     _resident: float = 0.0
     _looks: list[tuple[float, dict[str, float]]] = field(default_factory=list)
 
@@ -269,23 +265,18 @@ class _Watched:
 
     def begin(self) -> None:
         self.look(0.0)
-        self._begin = time.perf_counter()
+        self.start = time.perf_counter()
         self.program.send(signal.SIGCONT)
 
     def look(self, now: float) -> None:
-        seconds = now - self._begin
+        seconds = now - self.start
         counts = kernel_event_counts(self._tree, self.program.cpu, self._group)
         if self._looks:
             self._resident += (seconds - self._looks[-1][0]) * self._tree.resident_mebibytes
         self._looks.append((seconds, counts | {RESIDENT: self._resident}))
 
-    def require_in_time(self, now: float) -> None:
-        """Raise a TimedOutError if the program has run for too long."""
-        if now - self._begin > self.limit:
-            raise TimedOutError.after(self.limit, f'task "{self.program.task.name}"')
-
     def end(self, now: float) -> None:
-        """Take the last look, before the program is reaped."""
+        """Count for the last time, before the program is reaped."""
         self.look(now)
         self._perf = self.counting.stop()
 
@@ -294,33 +285,26 @@ class _Watched:
         self.program.end()
 
     def run(self) -> TaskRun:
-        """Return what was counted."""
+        """Return the counted run."""
         ends, counts = zip(*self._looks, strict=True)
         within = intervals(pd.DataFrame(counts, index=ends), self._perf)
-        total = within.sum(min_count=1)
-        return TaskRun(
-            self.program.task.name,
-            self.program.cpu,
-            ends[-1],
-            list(within.columns),
-            [_rounded(value) for value in total],
-            [[_rounded(value) for value in row] for row in within.reset_index().itertuples(index=False)],
+        total, *samples = (
+            # whole counts; clocks in milliseconds to 10 us
+            [None if np.isnan(value) else round(float(value), 5) for value in row]
+            for row in [within.sum(min_count=1), *within.reset_index().itertuples(index=False)]
         )
+        task, cpu = self.program.task.name, self.program.cpu
+        return TaskRun(task, cpu, ends[-1], list(within.columns), total, samples)
 
 
 def intervals(looks: pd.DataFrame, perf: pd.DataFrame) -> pd.DataFrame:
-    """Return the counts between each look and the next, one row per look but the first.
+    """Return the counts within the intervals between `looks`, indexed by their ends.
 
-    ``looks`` are counts so far by seconds since the start. A count that seems to fall has not: a child's
-    counts are missing until it is reaped. ``perf`` is as `data.measure.perf_stat.read` returns it; its
-    intervals go to those that end nearest.
+    looks: counts so far, indexed by seconds since the start. Apparent drops are transient: a child's counts
+    are missing until it is reaped, so the running maximum is used. perf: as `data.measure.perf_stat.read`
+    returns it; each of its intervals is assigned to the one with the nearest end.
     """
     within = looks.cummax().diff().iloc[1:]
     ends, times = within.index.to_numpy(), perf["t_seconds"].to_numpy()
     nearest = ends[np.abs(times[:, None] - ends[None, :]).argmin(axis=1)]
     return within.join(perf.drop(columns="t_seconds").groupby(nearest).sum(min_count=1))
-
-
-def _rounded(value: float) -> float | None:
-    """Round to what is measured: whole counts, milliseconds of clocks to 10 us; None for a missing one."""
-    return None if np.isnan(value) else round(float(value), 5)

@@ -1,4 +1,4 @@
-"""One name for each event, whatever vendors, kernels and perf's modifiers call it."""
+"""Canonical names of events, for the names of vendors, kernels and perf's modifiers."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ import pandas as pd
 from data.tables.problems import nearest
 
 _LINES = Path(__file__).with_name("events.txt").read_text(encoding="utf-8").splitlines()
-#: Other names of events, by the one that perf lists first. Of raw codes, those that a kernel has no name for.
+#: Other names of each event, by the name that perf lists first; raw codes only where a kernel has no name.
 SYNONYMS: Mapping[str, tuple[str, ...]] = {
     name: tuple(others.split()) for name, _, others in (line.partition(":") for line in _LINES)
 }
-#: ``cpu_core/instructions/u``: where, what, and modifiers.
+#: ``cpu_core/instructions/u``: processor, event and modifiers.
 _WITHIN = re.compile(r"(?P<pmu>[\w.-]+)/(?P<event>[^/]+)/(?P<modes>\w*)")
 _MODES = re.compile(r"(?P<event>.+?)(?::(?P<modes>[a-zA-Z]+))?")
-#: Modifiers of privilege; those of precision change no count.
+#: Modifiers of the privilege level; those of the precision do not change counts.
 _PRIVILEGES = "ukh"
 
 
-def _spelt(name: str) -> str:
+def _normalized(name: str) -> str:
     return name.casefold().replace("_", "-")
 
 
-_KNOWN = {_spelt(other): name for name, others in SYNONYMS.items() for other in (name, *others)}
+_KNOWN = {_normalized(other): name for name, others in SYNONYMS.items() for other in (name, *others)}
 
 
 @dataclass(frozen=True)
 class EventName:
-    """An event by our name, if it has one, else as it was written.
+    """An event by its canonical name, or as written if it has none.
 
-    ``pmu`` is the kind of processor that counts it, empty for all; ``privileges`` are ``u`` or ``k`` where
-    only these were counted, empty for all.
+    ``pmu`` is the kind of processor that counts it, empty for all; ``privileges`` is ``u`` or ``k`` if only
+    one level was counted, else empty.
     """
 
     event: str
@@ -44,43 +44,43 @@ class EventName:
 
     @classmethod
     def of(cls, written: str) -> EventName:
-        """Take a name apart."""
+        """Parse the name of an event."""
         within = _WITHIN.fullmatch(written) or _MODES.fullmatch(written)
         if within is None:
             return cls(written, "", "")
-        told = within.groupdict()
-        kept = "".join(sorted({*(told["modes"] or "")} & {*_PRIVILEGES}))
-        event = _KNOWN.get(_spelt(told["event"]), told["event"])
-        return cls(event, told.get("pmu") or "", "" if "u" in kept and "k" in kept else kept)
+        parts = within.groupdict()
+        levels = "".join(sorted({*(parts["modes"] or "")} & {*_PRIVILEGES}))
+        event = _KNOWN.get(_normalized(parts["event"]), parts["event"])
+        return cls(event, parts.get("pmu") or "", "" if "u" in levels and "k" in levels else levels)
 
 
 @dataclass(frozen=True)
 class Canonical:
-    """Samples under our names of events, and the ``privileges`` of those that were counted for some only."""
+    """Samples with canonical event names, and the ``privileges`` of events with only some levels counted."""
 
     table: pd.DataFrame
     privileges: dict[str, str]
 
 
 def canonical(table: pd.DataFrame, time: str, kept: Collection[str] = ()) -> Canonical:
-    """Return samples with one name for each event.
+    """Return samples with one column per event, under its canonical name.
 
-    The counts of several kinds of processor of one machine are added up, and those of user and kernel mode
-    where nothing has both. Of two names of one event the first counts.
+    The counts of all kinds of processor of a machine are summed up, and those of user and kernel mode if the
+    event has no count of both. If two columns have the same event, the first is used.
 
     Parameters
     ----------
     time : str
-        The column that is no event.
+        The column of times.
     kept : collection of str
-        Names that stay as they are.
+        Names that are not changed.
     """
-    written: dict[str, dict[str, dict[str, str]]] = {}
+    by_event: dict[str, dict[str, dict[str, str]]] = {}
     for name in map(str, table.columns.drop(time)):
-        named = EventName(name, "", "") if name in kept else EventName.of(name)
-        written.setdefault(named.event, {}).setdefault(named.privileges, {}).setdefault(named.pmu, name)
+        parsed = EventName(name, "", "") if name in kept else EventName.of(name)
+        by_event.setdefault(parsed.event, {}).setdefault(parsed.privileges, {}).setdefault(parsed.pmu, name)
     columns, privileges = {time: table[time]}, {}
-    for event, by_privilege in written.items():
+    for event, by_privilege in by_event.items():
         parts = {"": by_privilege[""]} if "" in by_privilege else by_privilege
         names = [name for pmus in parts.values() for name in pmus.values()]
         columns[event] = table[names].sum(axis="columns", min_count=1) if names[1:] else table[names[0]]
@@ -90,7 +90,7 @@ def canonical(table: pd.DataFrame, time: str, kept: Collection[str] = ()) -> Can
 
 
 def unknown(names: Iterable[str], further: Collection[str] = ()) -> dict[str, str | None]:
-    """Return the events that neither the table nor `further` knows, each with the nearest known name."""
-    known = {*SYNONYMS, *further}
-    everyone = known | {other for others in SYNONYMS.values() for other in others}
-    return {name: nearest(name, everyone) for name in names if name not in known}
+    """Return the events in neither `SYNONYMS` nor `further`, each with the most similar name or None."""
+    events = {*SYNONYMS, *further}
+    candidates = events | {other for others in SYNONYMS.values() for other in others}
+    return {name: nearest(name, candidates) for name in names if name not in events}

@@ -1,4 +1,4 @@
-"""Which events, solo runs, co-runs and samples can be learned from, and why the others cannot."""
+"""Which events, solo runs, co-runs and samples can be learned from, and why others are rejected."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from data.tables.formats import Reading
 from data.tables.problems import Problems
 from data.tables.specs import Spec, text
 
-#: Co-runs that anything can be learned from at all.
+#: Least number of co-runs to learn from.
 ENOUGH = 5
-#: What a repeated run may differ by where nothing was repeated: the seed's tolerance (section 4).
+#: Relative difference of repeated runs without a measured one: the tolerance of seed 002, section 4.
 TOLERANCE = 0.03
-#: An interval of the samples that lasts this many times the usual one has a gap before its end.
+#: An interval of samples longer than this multiple of the median interval has a gap before its end.
 GAP = 2.5
 TASK_KEYS = text("task", "machine") | {"repetition": "int64"}
 PAIR_KEYS = text("task", "corunners", "machine") | {"repetition": "int64"}
@@ -34,10 +34,10 @@ RUN = list(RUN_KEYS)
 
 @dataclass(frozen=True)
 class CorunDecisions(Decisions):
-    """Decisions about tables of co-runs; ``reason`` is empty for what is kept.
+    """Decisions about tables of co-runs; ``reason`` is empty where a row is kept.
 
-    ``pairs`` are row by row as the table of pairs; their ``flag`` is set where a kept task was faster than
-    alone. ``tasks`` are solo runs, ``samples`` the sampled runs.
+    ``pairs`` has the rows of the table of pairs; its ``flag`` is set for a kept task that was faster than
+    alone. ``tasks`` has the solo runs, ``samples`` the sampled runs.
     """
 
     SPECS: ClassVar = {
@@ -56,66 +56,71 @@ class CorunDecisions(Decisions):
     samples: pd.DataFrame
 
     def kept(self, tables: CorunTables) -> CorunTables:
-        """Return what of `tables` can be learned from; counts that are missing stay missing."""
-        out = self.events.loc[~self.events["kept"], "event"]
+        """Return the kept rows and events of `tables`; missing counts stay missing."""
+        events = self.events.loc[~self.events["kept"], "event"]
         runs = self.samples.loc[self.samples["kept"], RUN]
-        return CorunTables(
-            tables.tasks[self.tasks["kept"].to_numpy()].drop(columns=out).reset_index(drop=True),
-            tables.pairs[self.pairs["kept"].to_numpy()]
-            .drop(columns=out, errors="ignore")
-            .reset_index(drop=True),
-            tables.samples.merge(runs, on=RUN).drop(columns=out, errors="ignore"),
-            tables.hosts,
+        tasks = tables.tasks[self.tasks["kept"].to_numpy()].reset_index(drop=True)
+        pairs = tables.pairs[self.pairs["kept"].to_numpy()].reset_index(drop=True)
+        samples = tables.samples.merge(runs, on=RUN)
+        tasks, pairs, samples = (
+            table.drop(columns=events, errors="ignore") for table in (tasks, pairs, samples)
         )
+        return CorunTables(tasks, pairs, samples, tables.hosts)
 
 
 def decide(tables: CorunTables, missing: float) -> CorunDecisions:
     """Decide which rows can be learned from.
 
-    An event goes if more than `missing` of the solo runs lack it or all have the same count; then a solo run
-    goes if it lacks more than `missing` of the events that are left; then a co-run goes if the task or one of
-    its co-runners has no solo run left on that machine; then the samples of a run go if they have a gap or
-    the run itself is not there. InputError if no event is left, or fewer than `ENOUGH` co-runs.
+    Rejected are, in this order: events without a count in more than `missing` of the solo runs, or with one
+    constant count; solo runs without a count of more than `missing` of the remaining events; co-runs of a
+    task or co-runner without a remaining solo run on that machine; samples of runs with a gap, and of unknown
+    or rejected runs. InputError if no event, or fewer than `ENOUGH` co-runs, remain.
     """
     counts = tables.tasks[tables.events]
     events = reasons(column_counts(counts), missing, "solo runs", "counted", "count")
     if not (events == "").any():
-        told = f'; "{events.index[0]}" {events.iloc[0]}' if len(events) else ""
-        raise InputError(f"no event was counted that differs between solo runs{told}", place="tasks")
+        first = f'; "{events.index[0]}" {events.iloc[0]}' if len(events) else ""
+        raise InputError(f"no event was counted that differs between solo runs{first}", place="tasks")
     tasks = lacking(counts.loc[:, (events == "").to_numpy()], missing, "the events, such as")
-    known = tables.tasks[(tasks == "").to_numpy()]
-    why = _pairs(tables.pairs, known)
-    if (why == "").sum() < ENOUGH:
-        left, out = (why == "").sum(), why[why != ""]
-        told = f"{left} of {len(why)} can be learned from; expected at least {ENOUGH}"
-        raise InputError(f"{told}; the first left out: {out.iloc[0]}" if len(out) else told, place="pairs")
-    impacts, noise = _impacts(tables.pairs, known), _noise(known)
+    solo = tables.tasks[(tasks == "").to_numpy()]
+    reason = _without_solo_run(tables.pairs, solo)
+    rejected = reason[reason != ""]
+    left = len(reason) - len(rejected)
+    if left < ENOUGH:
+        message = f"{left} of {len(reason)} can be learned from; expected at least {ENOUGH}"
+        first = f"; the first left out: {rejected.iloc[0]}" if len(rejected) else ""
+        raise InputError(f"{message}{first}", place="pairs")
+    groups = solo.groupby(["machine", "task"])["solo_seconds"]
+    alone = groups.median().reindex(pd.MultiIndex.from_frame(tables.pairs[["machine", "task"]]))
+    impacts = tables.pairs["corun_seconds"] / alone.to_numpy()
+    # three standard deviations of repeated runs
+    noise = max(TOLERANCE, np.nan_to_num(3 * float((groups.std() / groups.mean()).median())))
     flags = [f"{impact:.2f} of its solo time" if impact < 1 - noise else "" for impact in impacts]
     runs = tables.pairs[list(TASK_KEYS)]
-    pairs = runs.assign(corunners=_joined(tables.pairs), kept=why == "", reason=why, flag=flags)
+    names = _joined_corunners(tables.pairs)
+    pairs = runs.assign(corunners=names, kept=reason == "", reason=reason, flag=flags)
     return CorunDecisions.told(
         _warnings(pairs, impacts, noise),
         pairs=pairs,
         tasks=tables.tasks[list(TASK_KEYS)].assign(reason=tasks),
         events=by("event", events),
-        samples=_samples(tables, pairs),
+        samples=_decide_samples(tables, pairs),
     )
 
 
-def _pairs(pairs: pd.DataFrame, solo: pd.DataFrame) -> pd.Series:
-    """Say why a co-run cannot be used; empty where it can."""
-    known = pd.MultiIndex.from_frame(solo[["machine", "task"]])
-    found = pd.Series("", pairs.index, dtype="str")
+def _without_solo_run(pairs: pd.DataFrame, solo: pd.DataFrame) -> pd.Series:
+    """Return the reason why a co-run cannot be used, empty where it can."""
+    measured = pd.MultiIndex.from_frame(solo[["machine", "task"]])
+    reason = pd.Series("", pairs.index, dtype="str")
     for column in ["task", *corunner_columns(pairs)]:
-        alone = pd.MultiIndex.from_frame(pairs[["machine", column]]).isin(known)
-        unknown = pairs[column].notna().to_numpy(bool) & ~alone & (found == "").to_numpy(bool)
-        what = "the task" if column == "task" else "the co-runner"
-        lost = pairs.loc[unknown, column]
-        found[unknown] = f'{what} "' + lost + '" has no solo run on this machine to learn from'
-    return found
+        has_solo = pd.MultiIndex.from_frame(pairs[["machine", column]]).isin(measured)
+        unknown = pairs[column].notna().to_numpy(bool) & ~has_solo & (reason == "").to_numpy(bool)
+        noun = "the task" if column == "task" else "the co-runner"
+        reason[unknown] = f'{noun} "' + pairs[column] + '" has no solo run on this machine to learn from'
+    return reason
 
 
-def _joined(pairs: pd.DataFrame) -> pd.Series:
+def _joined_corunners(pairs: pd.DataFrame) -> pd.Series:
     first, *others = corunner_columns(pairs)
     joined = pairs[first]
     for column in others:
@@ -124,26 +129,11 @@ def _joined(pairs: pd.DataFrame) -> pd.Series:
 
 
 def _unordered(names: pd.Series) -> pd.Series:
-    """Bring joined names into one order, since that of co-runners does not matter."""
+    """Return joined names with the co-runners in alphabetical order."""
     return names.map({joined: AND.join(sorted(joined.split(AND))) for joined in names.unique()})
 
 
-def _impacts(pairs: pd.DataFrame, solo: pd.DataFrame) -> pd.Series:
-    """Return how many times its solo time each task took; missing where it has none."""
-    alone = solo.groupby(["machine", "task"])["solo_seconds"].median()
-    index = pd.MultiIndex.from_frame(pairs[["machine", "task"]])
-    return pairs["corun_seconds"] / alone.reindex(index).to_numpy()
-
-
-def _noise(solo: pd.DataFrame) -> float:
-    """Return what runs may differ by: three standard deviations of repeats, at least the seed's tolerance."""
-    runs = solo.groupby(["machine", "task"])["solo_seconds"]
-    spread = (runs.std() / runs.mean()).median()
-    return TOLERANCE if np.isnan(spread) else max(TOLERANCE, 3 * float(spread))
-
-
-def _samples(tables: CorunTables, pairs: pd.DataFrame) -> pd.DataFrame:
-    """Decide which runs have samples to learn from."""
+def _decide_samples(tables: CorunTables, pairs: pd.DataFrame) -> pd.DataFrame:
     runs = tables.samples[[*RUN, "t_seconds"]].sort_values([*RUN, "t_seconds"])
     times = runs.groupby(RUN)["t_seconds"]
     seconds = times.diff().fillna(runs["t_seconds"])
@@ -151,15 +141,15 @@ def _samples(tables: CorunTables, pairs: pd.DataFrame) -> pd.DataFrame:
     longest = (
         runs.assign(seconds=seconds).sort_values("seconds", kind="stable").groupby(RUN).tail(1).set_index(RUN)
     )
-    told = [
+    gaps = [
         f"has a gap of {gap:.1f} s before {end:.1f} s, where intervals last {usual:.1f} s"
         for gap, end in zip(longest["seconds"], longest["t_seconds"], strict=True)
     ]
-    table = by(RUN, said(told, longest["seconds"] > GAP * usual))
+    table = by(RUN, said(gaps, longest["seconds"] > GAP * usual))
     solo = tables.tasks[list(TASK_KEYS)].assign(corunners="", phase="solo")[RUN]
-    there = pd.concat([solo, pairs.assign(phase="corun")[RUN]])
-    known = pd.MultiIndex.from_frame(table[RUN].assign(corunners=_unordered(table["corunners"])))
-    table["reason"] = table["reason"].where(known.isin(pd.MultiIndex.from_frame(there)), "belong to no run")
+    runs = pd.MultiIndex.from_frame(pd.concat([solo, pairs.assign(phase="corun")[RUN]]))
+    sampled = pd.MultiIndex.from_frame(table[RUN].assign(corunners=_unordered(table["corunners"])))
+    table["reason"] = table["reason"].where(sampled.isin(runs), "belong to no run")
     return table.sort_values(RUN, ignore_index=True)
 
 
@@ -175,13 +165,13 @@ def _warnings(pairs: pd.DataFrame, impacts: pd.Series, noise: float) -> Iterator
 
 
 def ingest(section: Corun) -> Reading[CorunTables]:
-    """Read the co-runs that params.yaml names."""
+    """Read the co-runs of the source in params.yaml."""
     reading = stages.named(SOURCES, section.ingest)
     return replace(reading, tables=of_engines(reading.tables, section.ingest.engines))
 
 
 def of_engines(tables: CorunTables, engines: Collection[str]) -> CorunTables:
-    """Return the tables with co-runs on machines of these engines only; all without engines."""
+    """Return the tables with the co-runs on machines of `engines`, or unchanged if that is empty."""
     if not engines:
         return tables
     hosts, place = tables.hosts, "params.yaml: corun.engines"

@@ -1,4 +1,4 @@
-"""Measurements of fingerprints."""
+"""The family ``fingerprints`` in the data package."""
 
 from data.families import DataSupply
 

@@ -1,6 +1,6 @@
-"""Measure fingerprints: stress-ng's rates, one stressor at a time (seed 003, section 5.1).
+"""Collector of fingerprints: the rates of stress-ng, one stressor at a time (seed 003, section 5.1).
 
-With constraints, stressors and programs run under each of them, as if on another machine.
+With constraints, stressors and programs run under each constraint, which simulates another machine.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from data.tables.files import yaml_content
 THREADS = {"one": 1, "all": ALL_THREADS}
 STRESSOR, PROGRAM = "stressor", "program"
 PROGRAMS = Path(__file__).parents[1] / "suites/programs"
-#: Seconds that a stressor may take to start and to end beyond its time, before it is killed.
+#: Seconds that a stressor may take to start and to end, in addition to its duration.
 PATIENCE = 60.0
 RATE = "bogo-ops-per-second-real-time"
 _PREFIX = re.compile(r"^stress-ng: \w+:\s+\[\d+\] ")
 
 
 class TimedProgram(Section):
-    """An application: a command that prints the seconds its work took as the first word of its last line.
+    """An application: a command that prints its running time in seconds as the first word of its last line.
 
-    In the ``command``, ``{run}`` runs a program of ``data/suites/programs``, ``{site}`` does so with
-    libraries, and ``{scratch}`` is a directory on the disk.
+    In the ``command``, ``{run}`` is replaced by the runner of ``data/suites/programs``, ``{site}`` by the
+    runner with installed libraries, and ``{scratch}`` by a directory on the disk.
     """
 
     name: str
@@ -56,11 +56,11 @@ class TimedProgram(Section):
 class FingerprintSuite(Suite):
     """A measurement of a fingerprint.
 
-    Each of the ``stressors`` runs for ``seconds``, on ``threads`` ("one", "all"), ``repetitions`` times. The
-    ``seed`` makes the order, another one in each repetition.
+    Each of the ``stressors`` runs for ``seconds`` on ``threads`` ("one", "all"), ``repetitions`` times, in
+    an order drawn with ``seed`` for each repetition.
 
-    With ``constraints``, each of them makes another machine of this one, on whose ``processor`` the stressors
-    run on one thread, and the ``programs``.
+    With ``constraints``, each of them simulates a machine; the stressors, on one thread, and the ``programs``
+    run on ``processor``.
     """
 
     SAME: ClassVar[Mapping[str, str]] = {"stress-ng": "stress-ng"}
@@ -76,12 +76,12 @@ class FingerprintSuite(Suite):
 
     @property
     def pinned(self) -> int | None:
-        """The processor that everything runs on; None without constraints."""
+        """The processor of all runs; None without constraints."""
         return self.processor if self.constraints else None
 
 
 def load(path: Path) -> FingerprintSuite:
-    """Read and validate a suite; InputError naming file, key and value."""
+    """Read and validate a suite; InputError with file, key and value."""
     suite = typed(FingerprintSuite, yaml_content(path), path)
     unique(suite.stressors, "stressor", path)
     unique(suite.threads, "threads", path)
@@ -96,7 +96,7 @@ def load(path: Path) -> FingerprintSuite:
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A stressor or a program to run: under a constraint, empty for none; on one thread (1) or all (0)."""
+    """A stressor or a program to run, on one thread (1) or all (0), under a constraint (empty: none)."""
 
     constraint: str
     kind: str
@@ -117,7 +117,7 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class MeasuredRun(PlannedRun):
-    """The rate of a stressor or the seconds of a program; ``problem`` is the reason where there is none.
+    """The rate of a stressor or the seconds of a program; None with the reason in ``problem`` if it failed.
 
     ``at`` is a UTC time, ``foreign`` the share of the processors that others used meanwhile.
     """
@@ -129,25 +129,23 @@ class MeasuredRun(PlannedRun):
 
 
 def plan(suite: FingerprintSuite, stressors: frozenset[str]) -> list[PlannedRun]:
-    """List the runs: constraint by constraint in random order, and so within each; then all over again."""
+    """Return all runs, one repetition after the other: constraints in random order, and so the runs of each.
+
+    stressors: those of the installed stress-ng.
+    """
     shuffle = random.Random(suite.seed)
-    here = [name for name in suite.stressors if name in stressors]
-    every = [(STRESSOR, name, THREADS[threads]) for name in here for threads in suite.threads]
-    every += [(PROGRAM, program.name, 1) for program in suite.programs]
+    available = [name for name in suite.stressors if name in stressors]
+    units = [(STRESSOR, name, THREADS[threads]) for name in available for threads in suite.threads]
+    units += [(PROGRAM, program.name, 1) for program in suite.programs]
     names = [constraint.name for constraint in suite.constraints] or [""]
-    order = [
-        (name, repetition)
-        for repetition in range(1, suite.repetitions + 1)
-        for name in shuffled([names], shuffle)
-    ]
-    return shuffled(
-        ([PlannedRun(name, *unit, repetition) for unit in every] for name, repetition in order), shuffle
-    )
+    order = [(name, number + 1) for number in range(suite.repetitions) for name in shuffled([names], shuffle)]
+    return shuffled(([PlannedRun(name, *unit, number) for unit in units] for name, number in order), shuffle)
 
 
 def measure(session: Session[MeasuredRun], suite: FingerprintSuite, stressors: frozenset[str]) -> None:
-    """Measure the runs that the journal lacks: each kept at once, or all under a constraint together."""
-    planned, constraints = plan(suite, stressors), {one.name: one for one in suite.constraints}
+    """Do the runs that have no journal entry; each is written at once, or all runs under a constraint."""
+    planned = plan(suite, stressors)
+    constraints = {constraint.name: constraint for constraint in suite.constraints}
     neighbour_cpu = 0 if suite.processor else 1
 
     def made(runs: Sequence[PlannedRun]) -> tuple[list[MeasuredRun], float]:
@@ -155,7 +153,7 @@ def measure(session: Session[MeasuredRun], suite: FingerprintSuite, stressors: f
         for name in dict.fromkeys(run.constraint for run in runs):
             with ExitStack() as stack:
                 wrap: Wrap = stack.enter_context(confined(constraints[name], neighbour_cpu)) if name else list
-                measured += [_run(one, suite, wrap, session.limits) for one in runs if one.constraint == name]
+                measured += [_run(run, suite, wrap, session.limits) for run in runs if run.constraint == name]
         return measured, max(run.foreign for run in measured)
 
     batch = len(planned) // (len(constraints) * suite.repetitions) if constraints else 1
@@ -163,28 +161,28 @@ def measure(session: Session[MeasuredRun], suite: FingerprintSuite, stressors: f
 
 
 def _run(run: PlannedRun, suite: FingerprintSuite, wrap: Wrap, limits: TimeLimits) -> MeasuredRun:
-    """Run a stressor or a program; one that does nothing, fails or hangs has no value."""
+    """Run a stressor or a program; without a value if it does nothing, fails or hangs."""
     at, watch = datetime.now(UTC).isoformat(), Disturbance(processor=suite.pinned)
-    # under constraints of the disk, the temporary files lie on it
+    # constraints may apply to the disk of the working directory
     folder = Path.cwd() if suite.constraints else None
     with tempfile.TemporaryDirectory(prefix="perfjudge-", dir=folder) as scratch:
         try:
-            value, problem = (_rate if run.kind == STRESSOR else _seconds)(
-                run, suite, wrap, Path(scratch), limits
-            )
+            if run.kind == STRESSOR:
+                value, problem = _rate(run, suite, wrap, Path(scratch))
+            else:
+                value, problem = _seconds(run, suite, wrap, Path(scratch), limits)
         except TimedOutError as exc:
             value, problem = None, exc.problem
     return MeasuredRun(**asdict(run), at=at, value=value, problem=problem, foreign=round(watch.share(), 4))
 
 
-def _rate(
-    run: PlannedRun, suite: FingerprintSuite, wrap: Wrap, scratch: Path, _: TimeLimits
-) -> tuple[float | None, str]:
+def _rate(run: PlannedRun, suite: FingerprintSuite, wrap: Wrap, scratch: Path) -> tuple[float | None, str]:
     report, limit = scratch / "report.yaml", suite.timeout or suite.seconds + PATIENCE
     done = execute(wrap(command(run, suite.seconds, report)), "fingerprint", scratch, limit)
     rate = reported(report)
-    problem = why_no_rate(run.name, done) if rate is None or done.code else ""
-    return (None if problem else rate), problem
+    if rate is None or done.code:
+        return None, why_no_rate(run.name, done)
+    return rate, ""
 
 
 def _seconds(
@@ -203,14 +201,14 @@ def _seconds(
 
 
 def available() -> frozenset[str]:
-    """Return the stressors of the installed stress-ng; InputError if it is missing."""
+    """Return the stressors of the installed stress-ng; InputError if it is not installed."""
     done = execute(["stress-ng", "--stressors"], "stressors")
     done.require("stress-ng --stressors")
     return frozenset(done.output.split())
 
 
 def command(run: PlannedRun, seconds: int, report: Path) -> list[str]:
-    """Return the command of a stressor; stress-ng itself takes 0 threads for all."""
+    """Return the command of a stressor; 0 threads also means all for stress-ng."""
     return [
         *("stress-ng", f"--{run.name}", str(run.threads), "--timeout", str(seconds)),
         *("--metrics", "--yaml", str(report), "--temp-path", str(report.parent)),
@@ -219,7 +217,7 @@ def command(run: PlannedRun, seconds: int, report: Path) -> list[str]:
 
 
 def reported(report: Path) -> float | None:
-    """Return the rate in the YAML that stress-ng wrote; None where there is none or it is 0."""
+    """Return the rate in a report of stress-ng; None if the report is missing or has no rate above 0."""
     try:
         content = yaml.safe_load(report.read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError):
@@ -230,12 +228,12 @@ def reported(report: Path) -> float | None:
 
 
 def why_no_rate(stressor: str, done: Finished) -> str:
-    """Return why a stressor has no rate, in stress-ng's words where it has some."""
+    """Return the reason why a stressor has no rate, with the message of stress-ng if it has one."""
     if not done.code:
         return "did nothing"
     lines = [_PREFIX.sub("", line) for line in done.output.strip().splitlines()]
-    about = (line for line in lines if stressor in line and not line.startswith("dispatching"))
-    reason = shortened(next(about, _PREFIX.sub("", done.last_line)))
+    messages = (line for line in lines if stressor in line and not line.startswith("dispatching"))
+    reason = shortened(next(messages, _PREFIX.sub("", done.last_line)))
     return f"ended with exit code {done.code} ({reason})"
 
 
@@ -253,9 +251,9 @@ def words(program: TimedProgram, scratch: Path) -> list[str]:
 def tables(
     suite: FingerprintSuite, runs: Sequence[MeasuredRun], described: dict[str, str]
 ) -> FingerprintTables:
-    """Make the tables; a stressor or program without a value has a missing one.
+    """Return the tables of the runs; a value is missing where a stressor or program failed.
 
-    Each constraint stands for a machine, and its kind for a CPU model.
+    Each constraint is a machine, and its kind a CPU model. described: as `data.measure.machine.settings`.
     """
     processor, source = described["processor"], f"suite {suite.name}"
     here = f"{described['hostname']} {processor} x{described['processors']}"
@@ -265,8 +263,8 @@ def tables(
     if suite.constraints:
         source = f"{source}: {processor} under constraints"
         hosts = [
-            {"machine": one.name, "cpu": f"{processor}, {one.kind}", "cores": 1, "source": source}
-            for one in suite.constraints
+            {"machine": limit.name, "cpu": f"{processor}, {limit.kind}", "cores": 1, "source": source}
+            for limit in suite.constraints
         ]
     for host in hosts:
         foreign = [run.foreign for run in runs if (run.constraint or here) == host["machine"]]
@@ -289,7 +287,7 @@ def tables(
 
 
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
-    """Measure a suite, as `data.collect.collect` says."""
+    """Measure a suite; see `data.collect.collect`."""
     suite, stressors = load(path), available()
     lacking = [stressor for stressor in suite.stressors if stressor not in stressors]
     if lacking:
@@ -299,20 +297,20 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
     with session, Pinned(suite.pinned, None):
         measure(session, suite, stressors)
     runs = session.journal.entries
-    found = problems(runs)
-    for problem in found:
+    failures = problems(runs)
+    for problem in failures:
         screen.say(f"no {without.removeprefix('without_')} of {problem}")
     return session.end(
         suite,
         tables(suite, runs, machine.settings()),
         lacking=lacking,
         foreign=sorted(run.foreign for run in runs),
-        **{without: found},
+        **{without: failures},
     )
 
 
 def problems(runs: Sequence[MeasuredRun]) -> list[str]:
-    """Return for each stressor or program without a value why, once per constraint."""
+    """Return a line for each stressor or program without a value, with the reason, once per constraint."""
     first = {(run.name, run.constraint): run.problem for run in reversed(runs) if run.problem}
     return [
         f"{name}{f' under {constraint}' if constraint else ''}: it {problem}"

@@ -1,4 +1,4 @@
-"""Constrain this machine while programs run, so that measurements come from another one."""
+"""Constraints on this machine that make measured programs run as on another machine."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from data.tables.documents import Section
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 BLOCKS = Path("/sys/dev/block")
 MEGABYTE = 1_000_000
-#: A neighbour lives until it is ended; this is for the case that we are killed.
+#: Seconds after which a neighbour ends, in case this process is killed.
 LIFETIME = 600
 Wrap = Callable[[list[str]], list[str]]
 Positive = Annotated[float, Field(gt=0)]
 
 
 class Constraint(Section):
-    """A machine that this one is turned into: its ``name`` and its ``kind``, which stands for a CPU model.
+    """A constraint that simulates the machine ``name``; its ``kind`` is used as the CPU model.
 
-    ``processors`` is a quota of processor time; ``neighbour`` a stressor that runs on another processor;
-    ``huge_pages`` the kernel's setting; ``writes`` MB/s to the disk; ``traced`` how many times each system
-    call is traced.
+    ``processors`` is a quota of processor time; ``neighbour`` a stressor on another processor; ``huge_pages``
+    the kernel's setting; ``writes`` the limit of the disk in MB/s; ``traced`` the number of traces of each
+    system call.
     """
 
     name: str
@@ -49,7 +49,7 @@ def confined(constraint: Constraint, neighbour_cpu: int) -> Iterator[Wrap]:
         try:
             groups = list(_groups(constraint, stack))
             if constraint.huge_pages:
-                # the chosen one is in brackets: always [madvise] never
+                # the current setting is in brackets: always [madvise] never
                 chosen = HUGE_PAGES.read_text().partition("[")[2].partition("]")[0]
                 stack.callback(HUGE_PAGES.write_text, chosen)
                 HUGE_PAGES.write_text(constraint.huge_pages)
@@ -62,10 +62,8 @@ def confined(constraint: Constraint, neighbour_cpu: int) -> Iterator[Wrap]:
             stack.callback(neighbour.end)
             if neighbour.wait(0.2):
                 raise neighbour.failed()
-        prefix: list[str] = []
-        if groups:
-            joins = "; ".join(f"echo $$ > {shlex.quote(str(group / 'cgroup.procs'))}" for group in groups)
-            prefix = ["sh", "-c", f'{joins}; exec "$@"', "sh"]
+        joins = [f"echo $$ > {shlex.quote(str(group / 'cgroup.procs'))}; " for group in groups]
+        prefix = ["sh", "-c", f'{"".join(joins)}exec "$@"', "sh"] if joins else []
         if constraint.traced:
             events = ",".join(["raw_syscalls:sys_enter", "raw_syscalls:sys_exit"] * constraint.traced)
             prefix += ["perf", "stat", "--output", os.devnull, "--event", events, "--"]
@@ -83,7 +81,11 @@ def _groups(constraint: Constraint, stack: ExitStack) -> Iterator[Path]:
         root = legacy if legacy.is_dir() else CGROUPS
         remove_abandoned(root)
         path, limit = root / f"perfjudge-{os.getpid()}-disk", round(constraint.writes * MEGABYTE)
-        device = _disk(Path.cwd())
+        # limits do not apply to partitions, so the number of the whole disk is needed
+        number = Path.cwd().stat().st_dev
+        entry = (BLOCKS / f"{os.major(number)}:{os.minor(number)}").resolve(strict=True)
+        disk = entry.parent if (entry / "partition").exists() else entry
+        device = (disk / "dev").read_text().strip()
         path.mkdir()
         stack.callback(remove_group, path)
         if legacy.is_dir():
@@ -91,11 +93,3 @@ def _groups(constraint: Constraint, stack: ExitStack) -> Iterator[Path]:
         else:
             (path / "io.max").write_text(f"{device} wbps={limit}")
         yield path
-
-
-def _disk(directory: Path) -> str:
-    """Return the number of the whole disk that holds a directory; limits do not hold for partitions."""
-    number = directory.stat().st_dev
-    entry = (BLOCKS / f"{os.major(number)}:{os.minor(number)}").resolve(strict=True)
-    whole = entry.parent if (entry / "partition").exists() else entry
-    return (whole / "dev").read_text().strip()

@@ -1,4 +1,4 @@
-"""The knobs of fingerprints."""
+"""The section ``fingerprints`` of params.yaml."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Entry = Literal["ensemble", "forest", "seed", "median"]
 
 
 class TrustLimits(Section):
-    """What a profile must reach, or the answer is "not enough diversity".
+    """Limits that a profile must reach; otherwise the answer is "not enough diversity".
 
-    The same stressors must come first in the share ``leading`` of the resamples, and stand out from chance
-    at the ``significance`` of the section; ``r2`` and ``error``, the median one, are for predictions alone.
+    ``leading`` is the least share of the resamples with the same leading stressors, which must also be
+    significant; ``r2`` (least) and ``error`` (largest median relative error) apply to predictions only.
     """
 
     machines: Count = 15
@@ -28,12 +28,12 @@ class TrustLimits(Section):
 
 
 class Profiling(Section):
-    """How profiles are made and compared, of ``applications`` at most.
+    """Parameters of profiles and their comparison, for at most ``applications`` applications.
 
-    Machines are resampled ``resamples`` times for an interval of ``confidence``; two profiles differ at
-    ``significance``, after as many exchanges. ``tolerance`` (on the scale of 100) is what the seed's
-    algorithm calls similar. The seed's own method is fitted by ``boosting``, and on ``seed_resamples`` for
-    its stability.
+    Machines are resampled ``resamples`` times for intervals of ``confidence``; two profiles are compared by
+    as many permutations, at ``significance``. ``tolerance`` (largest importance: 100) is the difference that
+    the algorithm of seed 003 calls similar; its method is fitted by ``boosting``, and its stability estimated
+    with ``seed_resamples``.
     """
 
     applications: Count = 120
@@ -47,29 +47,29 @@ class Profiling(Section):
 
 
 class Predicting(Section):
-    """How predictions are judged: on CPU models held out, within this relative error of the truth."""
+    """Parameters of the evaluation on held-out CPU models: the relative error of a correct prediction."""
 
     tolerance: Share = 0.1
     entries: tuple[Entry, ...] = get_args(Entry)
 
 
 class ValidateFingerprints(Section):
-    """The share of the fingerprint that a machine may lack, and of the machines that may lack a stressor.
+    """Largest share of missing rates of a run (over the stressors), and of a stressor (over the machines).
 
-    Beyond it either is left out, below it the gaps are left to the model.
+    A run or stressor with a larger share is left out; smaller gaps are left to the model.
     """
 
     missing: Share = 0.2
 
 
 class FeaturizeFingerprints(Section):
-    """Which rates are used: on one thread, on all threads of the machine, or both side by side."""
+    """Rates that are used: on one thread, on all threads of the machine, or both as separate columns."""
 
     threads: Literal["one", "all", "both"] = "both"
 
 
 class Fingerprints(FamilySection):
-    """The family ``fingerprints``: a section per verb."""
+    """The family ``fingerprints``: one section per stage."""
 
     family: ClassVar[str] = "fingerprints"
     ingest: Ingest = Ingest(path=Path("data/raw/fingerprints"))

@@ -1,4 +1,4 @@
-"""The three tables that every source of fingerprints is read into."""
+"""Tables of fingerprints: rates of machines, measurements of applications, and machines."""
 
 from __future__ import annotations
 
@@ -24,39 +24,37 @@ _NAMES = {
     (CPU, CACHE, MEMORY): "bsearch heapsort hsearch lsearch matrix qsort str tsearch",
     (CACHE, MEMORY, VM): "malloc",
 }
-#: Categories by stressor, in the order of the table.
+#: Categories by stressor, in the order of seed 003, table 1.
 CATEGORIES: dict[str, tuple[str, ...]] = dict(
     sorted((name, kinds) for kinds, names in _NAMES.items() for name in names.split())
 )
-
-
 _RATE = {"threads": "int64", "repetition": "int64", "bogo_ops_per_second": "float64"}
 _VALUE = {"repetition": "int64", "value": "float64"}
 MACHINE_DTYPES = text("machine", "stressor") | _RATE
 APPLICATION_DTYPES = text("machine", "application", "metric", "better") | _VALUE
 HOST_DTYPES = text("machine", "cpu") | {"cores": "Int64"} | text("stress_ng", "source")
-#: What ``threads`` says where a stressor ran on every thread that the machine has.
+#: Value of ``threads`` for a stressor on all threads of the machine.
 ALL_THREADS = 0
 
 
 @dataclass(frozen=True)
 class FingerprintTables(Tables):
-    """Fingerprints, the applications measured on the same machines, and what the machines are.
+    """Fingerprints of machines, measurements of applications on them, and descriptions of the machines.
 
     Attributes
     ----------
     machines : DataFrame
-        One row per rate, with the columns of `MACHINE_DTYPES`. ``threads`` is 1 for one thread and 0 for all
-        threads of the machine (`ALL_THREADS`), however many those are. A repetition is one run of the whole
-        fingerprint, unique within its machine. A missing rate: the stressor was tried and did not run.
+        One row per rate, with the columns of `MACHINE_DTYPES`. ``threads`` is 1, or 0 for all threads of the
+        machine (`ALL_THREADS`). A repetition is one run of the whole fingerprint, unique within its machine.
+        A rate is missing if the stressor failed.
     applications : DataFrame
-        One row per measurement, with the columns of `APPLICATION_DTYPES`. A repetition that the machine's
-        fingerprint has too was measured beside it and belongs to that run; any other belongs to the machine.
-        A missing value: measured, but below what the source resolves.
+        One row per measurement, with the columns of `APPLICATION_DTYPES`. It belongs to the run of the
+        fingerprint with the same repetition on that machine, or to the machine without such a run. A value is
+        missing if it is below the resolution of the source.
     hosts : DataFrame
         One row per machine, with the columns of `HOST_DTYPES`, and any further columns. ``cpu`` is the CPU
-        model, whose machines are held out together; ``cores`` and ``stress_ng`` (its version) are missing
-        where unknown; ``source`` says where the machine's data comes from.
+        model, whose machines are held out together; ``cores`` and ``stress_ng`` (its version) are missing if
+        unknown; ``source`` is the origin of the data.
     """
 
     SPECS: ClassVar = {
@@ -65,7 +63,7 @@ class FingerprintTables(Tables):
             unique=("machine", "stressor", "threads", "repetition"),
             rules=(
                 *named("machine", "stressor"),
-                Rule("threads", "0 (all threads) or 1", lambda found: found.isin([ALL_THREADS, 1])),
+                Rule("threads", "0 (all threads) or 1", lambda threads: threads.isin([ALL_THREADS, 1])),
                 positive("bogo_ops_per_second", gaps=True),
             ),
         ),
@@ -82,7 +80,7 @@ class FingerprintTables(Tables):
             HOST_DTYPES,
             optional=("cores", "stress_ng", "source"),
             unique=("machine",),
-            rules=(*named("machine"), Rule("cores", "1 or more", lambda found: found >= 1, gaps=True)),
+            rules=(*named("machine"), Rule("cores", "1 or more", lambda cores: cores >= 1, gaps=True)),
         ),
     }
 
@@ -91,38 +89,32 @@ class FingerprintTables(Tables):
     hosts: pd.DataFrame
 
     def counted(self) -> str:
-        """Say how much is in the tables."""
+        """Return a text with the numbers of machines, rates and applications."""
         machines, applications = self.machines["machine"], self.applications["application"]
         return f"{machines.nunique()} machines, {len(machines)} rates, {applications.nunique()} applications"
 
     def without_flaws(self, problems: Problems) -> FingerprintTables:
-        """Return the tables without rows that cannot be used, and report these to `problems`.
+        """Return the tables without unusable rows, which are added to `problems`.
 
-        Wrong are rows without a name, repeated rows (the first stays), rates and values that are zero,
+        Unusable are rows without a name, repeated rows (the first is kept), rates and values that are zero,
         negative or infinite, applications with several metrics or directions, and machines without a CPU
         model.
         """
-        known = self.hosts["cpu"].notna() & (self.hosts["cpu"].str.strip() != "")
-        hosts = replace(self, hosts=self.hosts[known]).sound("hosts", problems)
-        machines = _of_known_hosts(self.sound("machines", problems), hosts, problems)
+        has_cpu = self.hosts["cpu"].notna() & (self.hosts["cpu"].str.strip() != "")
+        hosts = replace(self, hosts=self.hosts[has_cpu]).sound("hosts", problems)
+        machines = self.sound("machines", problems)
+        unknown = ~machines["machine"].isin(hosts["machine"])
+        for machine in machines.loc[unknown, "machine"].unique():
+            problem = "has no CPU model in the table of hosts; expected one, by which it is held out"
+            problems.add(InputError(problem, place=f'machine "{machine}"'))
+        applications = self.sound("applications", problems)
+        units = applications[["application", "metric", "better"]].drop_duplicates()
+        mixed = units[units.duplicated("application", keep=False)]
+        for application, rows in mixed.groupby("application"):
+            listed = ", ".join(f"{row.metric} ({row.better} is better)" for row in rows.itertuples())
+            problem = f"is measured in several units: {listed}"
+            problems.add(InputError(problem, place=f'application "{application}"'))
+        is_mixed = applications["application"].isin(mixed["application"])
         return FingerprintTables(
-            machines, _of_one_unit(self.sound("applications", problems), problems), hosts
+            machines[~unknown].reset_index(drop=True), applications[~is_mixed].reset_index(drop=True), hosts
         )
-
-
-def _of_known_hosts(machines: pd.DataFrame, hosts: pd.DataFrame, problems: Problems) -> pd.DataFrame:
-    unknown = ~machines["machine"].isin(hosts["machine"])
-    for machine in machines.loc[unknown, "machine"].unique():
-        told = "has no CPU model in the table of hosts, so what to hold out with it is unknown"
-        problems.add(InputError(told, place=f'machine "{machine}"'))
-    return machines[~unknown].reset_index(drop=True)
-
-
-def _of_one_unit(applications: pd.DataFrame, problems: Problems) -> pd.DataFrame:
-    units = applications[["application", "metric", "better"]].drop_duplicates()
-    mixed = units[units.duplicated("application", keep=False)]
-    for application, rows in mixed.groupby("application"):
-        found = ", ".join(f"{row.metric} ({row.better} is better)" for row in rows.itertuples())
-        told = f"is measured in several units: {found}"
-        problems.add(InputError(told, place=f'application "{application}"'))
-    return applications[~applications["application"].isin(mixed["application"])].reset_index(drop=True)

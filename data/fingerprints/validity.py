@@ -1,4 +1,4 @@
-"""Which machines, stressors and applications can be learned from, and why the others cannot."""
+"""Which machines, stressors and applications can be learned from, and why others are rejected."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from data.stages import KEPT, WARNINGS, Decisions, by, lacking, said
 from data.tables.problems import Problems
 from data.tables.specs import Spec
 
-#: Machines that anything can be learned from at all.
+#: Least number of machines to learn from.
 ENOUGH = 3
-#: Neighbouring values of an application this many times apart look like two units.
+#: Adjacent values of an application with at least this ratio look like two units.
 APART = 100.0
 COLUMN_KEYS = {"stressor": "str", "threads": "int64"}
 RUN_KEYS = {"machine": "str", "repetition": "int64"}
@@ -30,10 +30,10 @@ COLUMN, RUN = list(COLUMN_KEYS), list(RUN_KEYS)
 
 @dataclass(frozen=True)
 class FingerprintDecisions(Decisions):
-    """Decisions about tables of fingerprints; ``reason`` is empty for what is kept.
+    """Decisions about tables of fingerprints; ``reason`` is empty where a row is kept.
 
-    ``runs`` are repetitions of the fingerprint, ``stressors`` its columns; ``imputed`` are the gaps in the
-    kept rates, which are left to the model.
+    ``runs`` has the repetitions of the fingerprint, ``stressors`` its columns; ``imputed`` has the gaps in
+    the kept rates, which are left to the model.
     """
 
     SPECS: ClassVar = {
@@ -53,38 +53,44 @@ class FingerprintDecisions(Decisions):
     imputed: pd.DataFrame
 
     def counted(self) -> str:
-        """Say how much can be learned from, and what it still lacks."""
+        """Return a text with the numbers of kept rows and of gaps."""
         return f"{super().counted()}, {len(self.imputed)} gaps left to the model"
 
     def kept(self, tables: FingerprintTables) -> FingerprintTables:
-        """Return what of `tables` can be learned from; gaps stay gaps."""
-        machines = self.machines.loc[self.machines["kept"], "machine"]
-        runs = self.runs.loc[self.runs["kept"], RUN]
-        stressors = self.stressors.loc[self.stressors["kept"], COLUMN]
-        applications = self.applications.loc[self.applications["kept"], "application"]
-        measured = tables.applications[tables.applications["application"].isin(applications)]
+        """Return the kept rows of `tables`; gaps are not filled."""
+        machines, runs, stressors, applications = (
+            table[table["kept"]] for table in (self.machines, self.runs, self.stressors, self.applications)
+        )
+        measured = tables.applications.merge(applications[["application"]])
         return FingerprintTables(
-            tables.machines.merge(runs, on=RUN).merge(stressors, on=COLUMN),
-            _of(measured, machines).reset_index(drop=True),
-            _of(tables.hosts, machines).reset_index(drop=True),
+            tables.machines.merge(runs[RUN], on=RUN).merge(stressors[COLUMN], on=COLUMN),
+            measured[measured["machine"].isin(machines["machine"])].reset_index(drop=True),
+            tables.hosts[tables.hosts["machine"].isin(machines["machine"])].reset_index(drop=True),
         )
 
 
 def decide(tables: FingerprintTables, missing: float) -> FingerprintDecisions:
-    """Decide what can be learned from.
+    """Decide which machines, runs, stressors and applications can be used.
 
-    A stressor goes if more than `missing` of the machines lack it or all have the same rate; then a run goes
-    if it lacks more than `missing` of the stressors that are left, and a machine if it has no run left; then
-    an application goes if fewer than `ENOUGH` of the machines left have it, more than `missing` of its
-    measurements have no value, or all have the same. InputError if no stressor or no application is left, or
-    fewer than `ENOUGH` machines.
+    Rejected are, in this order: stressors without a rate on more than `missing` of the machines, or with one
+    constant rate; runs without a rate of more than `missing` of the remaining stressors, and machines without
+    a remaining run; applications on fewer than `ENOUGH` of the remaining machines, without a value in more
+    than `missing` of their measurements, or with one constant value. InputError if no stressor or no
+    application, or fewer than `ENOUGH` machines, remain.
     """
     cells = tables.machines.pivot(index=RUN, columns=COLUMN, values="bogo_ops_per_second")
     runs = cells.sort_index().sort_index(axis="columns")
-    columns = _columns(runs, missing)
+    by_machine = runs.notna().groupby("machine")
+    # every machine has the same weight, whatever the number of its fingerprints
+    shares, counts = by_machine.mean(), by_machine.any().sum()
+    gaps = [
+        f"has a rate in {count} of {len(runs)} runs, on {number} of {len(shares)} machines"
+        for count, number in zip(runs.notna().sum(), counts, strict=True)
+    ]
+    columns = said(gaps, 1 - shares.mean() > missing)
     runs = runs.loc[:, (columns == "").to_numpy()]
     whole = lacking(runs, missing, "the fingerprint, such as the stressor")
-    # a machine can be used if one repetition of its fingerprint can
+    # a machine can be used if one run of its fingerprint can
     machines = whole.groupby("machine").min()
     left = machines.index[machines == ""]
     runs = runs[(whole == "").to_numpy()]
@@ -94,54 +100,29 @@ def decide(tables: FingerprintTables, missing: float) -> FingerprintDecisions:
     if not runs.shape[1]:
         raise InputError("no stressor has rates on enough machines that differ", place="machines")
     if len(left) < ENOUGH:
-        told = f"{len(left)} of {len(machines)} machines have a fingerprint to learn from"
-        raise InputError(f"{told}; expected at least {ENOUGH}", place="machines")
-    applications = _applications(_of(tables.applications, left), tables.applications, missing)
+        message = f"{len(left)} of {len(machines)} machines have a fingerprint to learn from"
+        raise InputError(f"{message}; expected at least {ENOUGH}", place="machines")
+    measured = tables.applications[tables.applications["machine"].isin(left)]
+    groups = dict(list(measured.groupby("application")))
+    names = sorted(tables.applications["application"].unique())
+    reasons = [_reason(groups.get(name, measured[:0]), missing) for name in names]
+    applications = pd.Series(reasons, names, dtype="str")
     if not (applications == "").any():
-        told = "none is measured"
+        message = "none is measured"
         if len(applications):
-            told = f'none can be learned from; "{applications.index[0]}" {applications.iloc[0]}'
-        raise InputError(told, place="applications")
+            message = f'none can be learned from; "{applications.index[0]}" {applications.iloc[0]}'
+        raise InputError(message, place="applications")
+    others = tables.applications[~tables.applications["machine"].isin(tables.machines["machine"])]
+    without = others.groupby("machine")["application"].unique()
+    only = [f"has no fingerprint, only {', '.join(sorted(listed))}" for listed in without]
     return FingerprintDecisions.told(
-        _warnings(tables, left),
-        machines=by("machine", machines.combine_first(_strangers(tables))),
+        _warnings(tables.hosts[tables.hosts["machine"].isin(left)], measured),
+        machines=by("machine", machines.combine_first(pd.Series(only, without.index, dtype="str"))),
         runs=by(RUN, whole),
         stressors=by(COLUMN, columns),
         applications=by("application", applications),
         imputed=_gaps(runs),
     )
-
-
-def _of(table: pd.DataFrame, machines: pd.Series | pd.Index) -> pd.DataFrame:
-    return table[table["machine"].isin(machines)]
-
-
-def _columns(runs: pd.DataFrame, missing: float) -> pd.Series:
-    """Say why a stressor cannot be used; empty where it can."""
-    by_machine = runs.notna().groupby("machine")
-    # a machine counts once, however often its fingerprint was taken
-    has, machines = by_machine.mean(), by_machine.any().sum()
-    told = [
-        f"has a rate in {count} of {len(runs)} runs, on {found} of {len(has)} machines"
-        for count, found in zip(runs.notna().sum(), machines, strict=True)
-    ]
-    return said(told, 1 - has.mean() > missing)
-
-
-def _strangers(tables: FingerprintTables) -> pd.Series:
-    """Say of every machine without fingerprint which applications it has."""
-    others = tables.applications[~tables.applications["machine"].isin(tables.machines["machine"])]
-    names = others.groupby("machine")["application"].unique()
-    return pd.Series(
-        [f"has no fingerprint, only {', '.join(sorted(found))}" for found in names], names.index, dtype="str"
-    )
-
-
-def _applications(measured: pd.DataFrame, every: pd.DataFrame, missing: float) -> pd.Series:
-    found = measured.groupby("application")
-    reasons = {name: _reason(rows, missing) for name, rows in found}
-    names = sorted(every["application"].unique())
-    return pd.Series([reasons.get(name, _too_few(0)) for name in names], names, dtype="str")
 
 
 def _reason(rows: pd.DataFrame, missing: float) -> str:
@@ -150,12 +131,8 @@ def _reason(rows: pd.DataFrame, missing: float) -> str:
     if values.isna().mean() > missing:
         return f"has no value in {values.isna().sum()} of {len(rows)} measurements"
     if machines < ENOUGH:
-        return _too_few(machines)
+        return f"is measured on {machines} machines with a fingerprint; expected at least {ENOUGH}"
     return f"has the same value {values.min():g} everywhere" if values.min() == values.max() else ""
-
-
-def _too_few(machines: int) -> str:
-    return f"is measured on {machines} machines with a fingerprint; expected at least {ENOUGH}"
 
 
 def _gaps(runs: pd.DataFrame) -> pd.DataFrame:
@@ -164,15 +141,12 @@ def _gaps(runs: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([run, column], axis="columns")
 
 
-def _warnings(tables: FingerprintTables, left: pd.Index) -> Iterator[str]:
-    hosts = _of(tables.hosts, left)
-    versions = sorted(hosts["stress_ng"].fillna("of unknown version").unique())
+def _warnings(hosts: pd.DataFrame, measured: pd.DataFrame) -> Iterator[str]:
+    versions = hosts["stress_ng"].fillna("of unknown version").value_counts()
     if len(versions) > 1:
-        counts = hosts["stress_ng"].fillna("of unknown version").value_counts()
-        told = ", ".join(f"{version} ({counts[version]} machines)" for version in versions)
-        yield f"the rates come from several versions of stress-ng, which need not be comparable: {told}"
-    measured = _of(tables.applications, left).dropna(subset="value")
-    for application, values in measured.groupby("application")["value"]:
+        listed = ", ".join(f"{version} ({versions[version]} machines)" for version in sorted(versions.index))
+        yield f"the rates come from several versions of stress-ng, which need not be comparable: {listed}"
+    for application, values in measured.dropna(subset="value").groupby("application")["value"]:
         ascending = np.sort(values.to_numpy())
         steps = ascending[1:] / ascending[:-1]
         if steps.max(initial=0.0) >= APART:

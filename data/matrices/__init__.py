@@ -1,4 +1,4 @@
-"""Measurements of matrices of raw metrics."""
+"""The family ``matrices`` in the data package."""
 
 from data.families import DataSupply
 

@@ -1,9 +1,9 @@
-"""Which runs of chunks can be learned from: the rules of `data.matrices.validity`, a chunk at a time."""
+"""Validation of matrices that are larger than memory, a chunk of whole test cases at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -14,19 +14,19 @@ import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
 from data.errors import InputError
-from data.matrices.tables import SIDES, SUMMARY, MatrixTables, metrics_of
+from data.matrices.tables import CAUSE_DTYPES, SIDES, SUMMARY, MatrixTables, metrics_of
 from data.matrices.validity import SIGNED_SHARE, decided, telling, unusable_metrics
 from data.parallel import Compute, side_by_side, watched
 from data.stages import column_counts
 from data.tables.files import replacing
 from data.tables.problems import Problems
-from data.tables.specs import Spec
+from data.tables.specs import typed
 
-#: A chunk has so many runs, or those of one test case if they are more.
+#: Number of runs of a chunk; more if one test case has more.
 RUNS = 50_000
 #: Rows that are read at once, and bytes that may wait to be written.
 _BATCH, _WAITING = 16_384, 2**28
-#: The columns by which runs are parted.
+#: Columns that determine the chunk of a run.
 _HOME = ("pair_id", "side", "workload", "group")
 _CHUNK, _FILES = "chunk of the table", "runs-{i}.parquet"
 
@@ -35,8 +35,8 @@ _CHUNK, _FILES = "chunk of the table", "runs-{i}.parquet"
 class Chunks:
     """Files of whole pairs of whole test cases of one group, in the order of the source.
 
-    ``workloads`` has ``workload, group, chunk``: a row per test case, in the order of the source. A pair
-    belongs to the test case and the group of its target.
+    ``workloads`` has one row per test case, ``workload, group, chunk``, in the order of the source. A pair
+    belongs to the test case and the group of its target. ``rows`` is the number of runs.
     """
 
     files: tuple[Path, ...]
@@ -45,23 +45,23 @@ class Chunks:
 
 
 def part(source: Path, directory: Path, runs: int = RUNS) -> Chunks:
-    """Part the runs of `source` into chunks of about `runs`; a chunk or two are in memory at once.
+    """Split the runs of `source` into chunks of about `runs`, with at most two chunks in memory.
 
     `source` is a Parquet file of runs as in `data.matrices.tables.MatrixTables`, or a directory of such
-    files, below which directories may name their group (``group=oltp``). `directory` gets a directory per
-    chunk.
+    files; subdirectories may name their group (``group=oltp``). One subdirectory of `directory` is written
+    per chunk.
     """
-    found = dataset(source)
-    pair, homes = _homes(found, source)
-    chunk = _packed(homes, np.bincount(pair, minlength=len(homes)), runs)
-    scanner = found.scanner(batch_size=_BATCH, batch_readahead=2, fragment_readahead=1, use_threads=False)
-    reading = watched(scanner.to_batches(), -(-len(pair) // _BATCH), "part matrices")
-    row_bytes = 8 * len(found.schema)
+    opened = dataset(source)
+    pair, homes = _pair_homes(opened, source)
+    chunk = _chunk_numbers(homes, np.bincount(pair, minlength=len(homes)), runs)
+    scanner = opened.scanner(batch_size=_BATCH, batch_readahead=2, fragment_readahead=1, use_threads=False)
+    batches = watched(scanner.to_batches(), -(-len(pair) // _BATCH), "part matrices")
+    row_bytes = 8 * len(opened.schema)
     count = int(chunk.max(initial=-1)) + 1
     ds.write_dataset(
-        _labelled(reading, chunk[pair]),
+        _with_chunk(batches, chunk[pair]),
         directory,
-        schema=found.schema.append(pa.field(_CHUNK, pa.int32())),
+        schema=opened.schema.append(pa.field(_CHUNK, pa.int32())),
         format="parquet",
         partitioning=[_CHUNK],
         basename_template=_FILES,
@@ -80,42 +80,33 @@ def part(source: Path, directory: Path, runs: int = RUNS) -> Chunks:
 def dataset(source: Path) -> ds.Dataset:
     """Open the runs of `source` without reading them.
 
-    InputError if it has no Parquet files, or lacks a column.
+    InputError if it has no Parquet files, or if a required column is missing.
     """
     inside = source / "matrices.parquet" if source.is_dir() else source
     place = inside if inside.exists() else source
     try:
-        # a group of rows may be all of them
+        # one row group may contain all rows
         reading = ds.ParquetFragmentScanOptions(use_buffered_stream=True, pre_buffer=False)
         form = ds.ParquetFileFormat(default_fragment_scan_options=reading)
-        found = ds.dataset(place, format=form, partitioning="hive")
+        opened = ds.dataset(place, format=form, partitioning="hive")
     except (OSError, pa.ArrowException) as exc:
         raise InputError(f"holds no Parquet files of runs ({exc})", file=place) from exc
-    lacking = [name for name in MatrixTables.SPECS["runs"].dtypes if name not in found.schema.names]
-    needed = [name for name in lacking if name not in MatrixTables.SPECS["runs"].optional]
-    if needed:
-        raise InputError(f"lacks the column {needed[0]!r}", file=place)
-    return found
+    spec = MatrixTables.SPECS["runs"]
+    for name in spec.dtypes:
+        if name not in opened.schema.names and name not in spec.optional:
+            raise InputError(f"lacks the column {name!r}", file=place)
+    return opened
 
 
 def runs_of(file: Path) -> pd.DataFrame:
-    """Read a chunk as a table of runs, without the column that says which chunk it is."""
-    spec = MatrixTables.SPECS["runs"]
-    return Spec(spec.dtypes, spec.optional, (_CHUNK,), spec.further).read(file)
+    """Read a chunk as a table of runs, without the column of chunk numbers."""
+    return replace(MatrixTables.SPECS["runs"], unwanted=(_CHUNK,)).read(file)
 
 
-def described(source: Path, metrics: list[str]) -> pd.DataFrame:
-    """Return the table of metrics that lies beside the runs, with a row for each of `metrics`."""
-    spec, directory = MatrixTables.SPECS["metrics"], source if source.is_dir() else source.parent
-    nobody = pd.DataFrame(columns=[*MatrixTables.SPECS["runs"].dtypes, *metrics])
-    frames = {"runs": nobody, "causes": nobody[:0], "metrics": spec.read(directory / "metrics.parquet")}
-    return MatrixTables.of(frames).metrics
-
-
-def _homes(found: ds.Dataset, source: Path) -> tuple[NDArray[np.int64], pd.DataFrame]:
-    """Return the number of each run's pair, and the ``workload, group`` of each pair: its target's."""
-    coded = [name for name in _HOME if found.schema.field(name).type != pa.null()]
-    table = found.scanner(columns=list(coded), use_threads=False).to_table()
+def _pair_homes(opened: ds.Dataset, source: Path) -> tuple[NDArray[np.int64], pd.DataFrame]:
+    """Return the pair of each run as a number, and ``workload, group`` of the target of each pair."""
+    coded = [name for name in _HOME if opened.schema.field(name).type != pa.null()]
+    table = opened.scanner(columns=list(coded), use_threads=False).to_table()
     frame = pd.DataFrame(
         {name: table.column(name).cast(pa.large_string()).dictionary_encode().to_pandas() for name in coded}
     )
@@ -123,37 +114,35 @@ def _homes(found: ds.Dataset, source: Path) -> tuple[NDArray[np.int64], pd.DataF
         name = frame.columns[frame.isna().any()][0]
         row = int(frame[name].isna().to_numpy().argmax())
         raise InputError(f"{name} is missing", file=source, place=f"row {row}")
-    pair, names = pd.factorize(frame["pair_id"])
-    first = np.full(len(names), -1)
-    for rows in (np.arange(len(pair)), np.flatnonzero((frame["side"] == SIDES[1]).to_numpy())):
-        # the last one that is written is the first of the table
-        first[pair[rows[::-1]]] = rows[::-1]
-    homes = frame.loc[first, ["workload", "group"]].astype("str").reset_index(drop=True)
-    return pair, homes
+    pair, _ = pd.factorize(frame["pair_id"])
+    # the first run of the target, or of the pair if it has no target
+    order = np.argsort((frame["side"] != SIDES[1]).to_numpy(), kind="stable")
+    first = order[np.unique(pair[order], return_index=True)[1]]
+    return pair, frame.loc[first, ["workload", "group"]].astype("str").reset_index(drop=True)
 
 
-def _packed(homes: pd.DataFrame, sizes: NDArray[np.int64], runs: int) -> NDArray[np.int32]:
-    """Return the chunk of each pair: test cases of a group, as many as make up so many runs."""
+def _chunk_numbers(homes: pd.DataFrame, sizes: NDArray[np.int64], runs: int) -> NDArray[np.int32]:
+    """Return the chunk of each pair: consecutive test cases of a group, up to `runs` runs in total."""
     cases = homes.assign(runs=sizes).groupby(["group", "workload"], sort=True)["runs"].sum()
     chunk, number, filled, before = {}, -1, 0, None
     for (group, workload), count in cases.items():
         if group != before or filled + count > runs:
             number, filled, before = number + 1, 0, group
         chunk[group, workload], filled = number, filled + count
-    return np.array([chunk[one] for one in zip(homes["group"], homes["workload"], strict=True)], np.int32)
+    return np.array([chunk[home] for home in zip(homes["group"], homes["workload"], strict=True)], np.int32)
 
 
-def _labelled(batches: Iterator[pa.RecordBatch], chunk: NDArray[np.int32]) -> Iterator[pa.RecordBatch]:
+def _with_chunk(batches: Iterator[pa.RecordBatch], chunk: NDArray[np.int32]) -> Iterator[pa.RecordBatch]:
     done = 0
     for batch in batches:
         yield batch.append_column(_CHUNK, pa.array(chunk[done : done + batch.num_rows]))
         done += batch.num_rows
 
 
-#: The column beside the metrics that says to which part of the test cases a run belongs.
+#: Column of the part of the test cases that a run belongs to.
 PART = "part of the test cases"
 CLEAN = "valid.parquet"
-#: Rows of a clean chunk that are read at once.
+#: Rows per row group of a clean chunk.
 _GROUP = 10_000
 
 
@@ -162,8 +151,8 @@ class Cleaned:
     """A cleaned chunk.
 
     ``file`` has its valid runs with the metrics that carry information and the column `PART`; ``valid`` and
-    ``pairs`` count them. ``some`` are some pairs with all their runs, flagged; ``by_analysts``: whether an
-    analyst has flagged a run invalid.
+    ``pairs`` are the numbers of its runs and pairs. ``some`` has some pairs with all their runs, flagged;
+    ``by_analysts`` is True if an analyst has flagged a run invalid.
     """
 
     file: Path
@@ -182,13 +171,13 @@ def cleaned(
     Parameters
     ----------
     source : Path
-        The runs, with the table of metrics beside them.
+        The runs, with the table of metrics in the same folder.
     part : Series of int
         By test case, the part that it belongs to.
     missing : float
-        The share of the raw metrics that a run may lack.
+        Largest share of the raw metrics of a run without a value.
     some : int
-        Number of runs to return, about; whole pairs, drawn by `seed`.
+        Approximate number of runs to return in ``some``: whole pairs, drawn with `seed`.
 
     Raises
     ------
@@ -198,8 +187,11 @@ def cleaned(
     counted = pd.concat(side_by_side(metric_counts, chunks.files, compute, "count metrics"))
     kinds = {"rows": "sum", "measured": "sum", "negative": "sum", "least": "min", "most": "max"}
     counts = counted.groupby(level=0, sort=False).agg(kinds)
-    rows, names = int(counts["rows"].iloc[0]) if len(counts) else 0, list(counts.index)
-    table = described(source, names)
+    rows = int(counts["rows"].iloc[0]) if len(counts) else 0
+    directory = source if source.is_dir() else source.parent
+    listed = MatrixTables.SPECS["metrics"].read(directory / "metrics.parquet")
+    no_runs = pd.DataFrame(columns=[*MatrixTables.SPECS["runs"].dtypes, *counts.index])
+    table = MatrixTables.of({"runs": no_runs, "causes": no_runs[:0], "metrics": listed}).metrics
     often = (counts["negative"] / counts["rows"] > SIGNED_SHARE).reindex(table["metric"])
     table = table.assign(signed=table["signed"].fillna(often.reset_index(drop=True).astype("boolean")))
     raw = [name for name in table["metric"] if not name.startswith(SUMMARY)]
@@ -207,15 +199,8 @@ def cleaned(
         raise InputError("has no raw metric", file=source)
     reasons = unusable_metrics(counts, missing)
     telling(reasons, raw)
-    task = partial(
-        clean,
-        table=table,
-        reasons=reasons,
-        missing=missing,
-        part=part,
-        share=min(1.0, some / rows),
-        seed=seed,
-    )
+    share = min(1.0, some / rows)
+    task = partial(clean, table=table, reasons=reasons, missing=missing, part=part, share=share, seed=seed)
     return side_by_side(task, list(enumerate(chunks.files)), compute, "clean matrices")
 
 
@@ -238,8 +223,7 @@ def clean(
 ) -> Cleaned:
     """Write the valid runs of a numbered chunk, and remove its file; see `cleaned`."""
     number, file = chunk
-    nothing = pd.DataFrame(columns=["run_id", "cause", "cause_size", "invalid_kind"])
-    tables = MatrixTables.of({"runs": runs_of(file), "causes": nothing, "metrics": table})
+    tables = MatrixTables.of({"runs": runs_of(file), "causes": typed(None, CAUSE_DTYPES), "metrics": table})
     count = len(tables.runs)
     try:
         tables = tables.without_flaws(Problems())

@@ -1,9 +1,9 @@
-"""How large matrices are at most, and what their metrics cannot be called."""
+"""Largest number of metrics, and names that a metric cannot have."""
 
 from __future__ import annotations
 
-#: More metrics than this are no measurement: the seed's systems have 165 to 278 (seed 001, table 1).
+#: Upper limit of the number of metrics; the systems of seed 001, table 1, have 165 to 278.
 MOST_METRICS = 10_000
-#: What says which run it is, and what was judged of it.
+#: Columns that describe a run, and analysts' flags.
 RUN_TEXTS = ("run_id", "workload", "group", "version", "machine", "side", "pair_id")
 RUN_FLAGS = ("valid", "abnormal")

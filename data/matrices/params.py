@@ -1,4 +1,4 @@
-"""The knobs of matrices."""
+"""The section ``matrices`` of params.yaml."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from data.tables.documents import Section
 
 
 class ValidateMatrices(Section):
-    """The share of the runs that may lack a metric, and of the raw metrics that a run may lack.
+    """Largest share of missing values of a metric (over the runs), and of a run (over the raw metrics).
 
-    Beyond it either is left out.
+    A metric or run with a larger share is left out.
     """
 
     missing: Share = 0.5
 
 
 class EvaluateMatrices(Section):
-    """Who is judged, and on what.
+    """Parameters of the evaluation.
 
-    ``models`` want to be champion under the full scheme; every search inside a training part has so many
-    ``trials``, and looks at so many principal ``components`` at most. There are ``folds`` of whole test cases
-    for tables, ``cause_folds`` of whole causes, and ``curve_folds`` for the seed's figures.
+    ``models`` are the candidates for champion under the full scheme; each search inside a training part has
+    ``trials`` trials and at most ``components`` principal components. ``folds`` is the number of folds of
+    whole test cases for tables, ``cause_folds`` of whole causes, ``curve_folds`` for the figures of seed 001.
     """
 
     trials: Count = 6
@@ -37,10 +37,10 @@ class EvaluateMatrices(Section):
 
 
 class DecideMatrices(Section):
-    """Where ``fail`` begins: at the threshold of the best balanced accuracy, or above it.
+    """Threshold of the verdict ``fail``: that of the best balanced accuracy, or a higher one.
 
-    At most ``false_alarms`` of the normal pairs of other test cases raise an alarm, with ``confidence``;
-    null: nothing is promised.
+    At most the share ``false_alarms`` of the normal pairs of other test cases gets ``fail``, with
+    ``confidence``; null: without a guarantee.
     """
 
     false_alarms: Share | None = 0.1
@@ -48,7 +48,7 @@ class DecideMatrices(Section):
 
 
 class Matrices(FamilySection):
-    """The family ``matrices``: a section per verb."""
+    """The family ``matrices``: one section per stage."""
 
     family: ClassVar[str] = "matrices"
     ingest: Ingest = Ingest(path=Path("data/raw/matrices"))

@@ -1,9 +1,9 @@
-"""Programs whose transactions are counted: ``python -m data.matrices.programs '{"work": ...}'``.
+"""Programs with counted transactions: ``python -m data.matrices.programs '{"work": ...}'``.
 
-A program sets itself up, says ``r`` on standard output, waits for a byte on standard input, does its
-transactions and says ``d``. Between transactions it runs the defect that the version has, if any. What it has
-done so far lies in a file of three doubles (`Progress`), so that a program that is killed leaves it behind.
-Imports are where they are used, because starting up takes time.
+A program sets up its workloads, writes ``r`` to standard output, waits for a byte on standard input, runs its
+transactions (each with the defect of the version, if any) and writes ``d``. Its progress is in a file of
+three doubles (`Progress`), which remains if the program is killed. Imports are inside functions to keep the
+startup short.
 """
 
 from __future__ import annotations
@@ -13,45 +13,43 @@ import os
 import struct
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from data.matrices.workloads import DEFECTS, STANDING, WORKLOADS
 from data.measure.workloads import Units, repeat
 
-#: Transactions done, begin and end by the monotonic clock.
+#: Transactions done, and begin and end by the monotonic clock.
 PROGRESS = struct.Struct("=ddd")
-#: Seconds between two looks of a program that polls, and what rounding may lack of a whole unit.
+#: Seconds between the polls of a polling program, and the tolerance for rounding errors of whole units.
 NAP, WHOLE = 1e-4, 1e-9
 
 
 class Progress:
-    """Transactions done, begin and end, in a file that others may read."""
+    """Transactions done, begin and end, in a file that other processes may read."""
 
     def __init__(self, path: Path) -> None:
         with path.open("r+b") as file:
             self._pages = mmap.mmap(file.fileno(), PROGRESS.size)
 
     def write(self, done: float, begin: float, end: float) -> None:
-        """Say how far the program is."""
+        """Write the progress; begin and end in seconds, 0 if unknown."""
         PROGRESS.pack_into(self._pages, 0, done, begin, end)
 
     @staticmethod
     def read(path: Path) -> tuple[int, float, float]:
-        """Return transactions done, begin and end (0 until then)."""
+        """Return transactions done, begin and end in seconds (0 if unknown)."""
         done, begin, end = PROGRESS.unpack(path.read_bytes())
         return int(done), begin, end
 
 
 class Work(NamedTuple):
-    """What a program does.
+    """The work of a program.
 
-    Each of its ``transactions`` is a number of units of each workload in ``units``, and of the ``defect``;
-    units need not be whole: what is left over goes to the next transaction. Transactions begin every
-    ``period`` seconds, at once where it is 0; until then it sleeps, or is ``polling``. A defect of `STANDING`
-    has the size ``standing``.
+    Each of the ``transactions`` runs a number of units of each workload (``units``), and ``amount`` units of
+    the ``defect``; fractions of units are carried over to the next transaction. Transactions start every
+    ``period`` seconds, or without pause if it is 0; meanwhile the program sleeps, or polls if ``polling``. A
+    defect of `STANDING` has the size ``standing``.
     """
 
     units: dict[str, float]
@@ -64,55 +62,39 @@ class Work(NamedTuple):
 
 
 def run(work: Work, progress: Path) -> None:
-    """Do the work, and show how far it is."""
+    """Do the work, and write its progress to a file."""
     parts = [(WORKLOADS[name](), units) for name, units in work.units.items()]
     if work.defect in DEFECTS:
         parts.append((repeat(DEFECTS[work.defect]()), work.amount))
     if work.defect in STANDING:
         STANDING[work.defect](work.standing)
-    shown, until = Progress(progress), _polled if work.polling else _slept
-    with _started():
-        begin = time.monotonic()
-        # one that is killed in its first transaction has begun, too
-        shown.write(0, begin, 0)
-        for number in range(work.transactions):
-            if work.period:
-                until(begin + number * work.period)
-            for do, units in parts:
-                do(int((number + 1) * units + WHOLE) - int(number * units + WHOLE))
-            shown.write(number + 1, begin, 0)
-        if work.period:
-            until(begin + work.transactions * work.period)
-        shown.write(work.transactions, begin, time.monotonic())
-
-
-def _slept(moment: float) -> None:
-    left = moment - time.monotonic()
-    if left > 0:
-        time.sleep(left)
-
-
-def _polled(moment: float) -> None:
-    while time.monotonic() < moment:
-        time.sleep(NAP)
-
-
-@contextmanager
-def _started() -> Iterator[None]:
-    """Wait to be started, and after the block to be ended."""
+    written = Progress(progress)
     os.write(1, b"r")
     os.read(0, 1)
-    yield
+    begin = time.monotonic()
+    # a program that is killed in its first transaction has also begun
+    written.write(0, begin, 0)
+    for number in range(work.transactions):
+        if work.period:
+            _wait_until(begin + number * work.period, polling=work.polling)
+        for do, units in parts:
+            do(int((number + 1) * units + WHOLE) - int(number * units + WHOLE))
+        written.write(number + 1, begin, 0)
+    if work.period:
+        _wait_until(begin + work.transactions * work.period, polling=work.polling)
+    written.write(work.transactions, begin, time.monotonic())
     os.write(1, b"d")
     os.read(0, 1)
 
 
+def _wait_until(moment: float, *, polling: bool) -> None:
+    while (left := moment - time.monotonic()) > 0:
+        time.sleep(NAP if polling else left)
+
+
 def calibrate(name: str, seconds: float) -> float:
-    """Return the seconds that a unit of a workload or defect takes, found out in about `seconds`."""
-    return _cost(WORKLOADS[name]() if name in WORKLOADS else repeat(DEFECTS[name]()), seconds)
-
-
-def _cost(do: Units, seconds: float) -> float:
+    """Return the duration of a unit of a workload or defect in seconds, measured in about `seconds`."""
+    do: Units = WORKLOADS[name]() if name in WORKLOADS else repeat(DEFECTS[name]())
     do(1)
     count, took = 1, 0.0
     while took < seconds / 2:
@@ -125,16 +107,16 @@ def _cost(do: Units, seconds: float) -> float:
 
 
 def main(arguments: list[str]) -> None:
-    """Run, or calibrate, as the JSON on the command line says."""
+    """Run or calibrate, as described by the JSON object on the command line."""
     import json
 
-    asked = json.loads(arguments[0])
-    if "calibrate" in asked:
-        sys.stdout.write(repr(calibrate(asked["calibrate"], asked["seconds"])))
+    options = json.loads(arguments[0])
+    if "calibrate" in options:
+        sys.stdout.write(repr(calibrate(options["calibrate"], options["seconds"])))
     else:
-        run(Work(*asked["work"]), Path(asked["progress"]))
+        run(Work(*options["work"]), Path(options["progress"]))
     sys.stdout.flush()
-    # children and threads end with us
+    # without waiting for children and threads
     os._exit(0)
 
 

@@ -1,4 +1,4 @@
-"""What to measure: the typed form of a SUITE.yaml for matrices."""
+"""Parameters of a measurement of matrices: the typed form of a SUITE.yaml."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from data.tables.problems import unknown
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0, le=5)]
-#: Defects that are not inside the program: more units of its own work, and a quota of processor time.
+#: Defects outside `DEFECTS`: more units of the program's workloads, and a quota of processor time.
 EXTRA_WORK, QUOTA = "extra-work", "quota"
-#: What ends the name of a defect that a version makes up for by as much less of its own work.
+#: Suffix of a defect whose duration is compensated by fewer units of the program's workloads.
 EQUAL_TIME = " at equal time"
 CAUSES = (EXTRA_WORK, QUOTA, *DEFECTS, *STANDING, *(f"{name}{EQUAL_TIME}" for name in DEFECTS))
-#: How a run becomes invalid.
+#: Ways to make a run invalid.
 KILLED, WRONG_COUNT, DISTURBED, BACKWARDS = "killed", "wrong-count", "disturbed", "counter-backwards"
 INVALID_KINDS = (KILLED, WRONG_COUNT, DISTURBED, BACKWARDS)
 Pace = Literal["closed", "waiting", "polling"]
-#: Transactions come one after the other, or at a fixed rate: until the next is due, a program sleeps
-#: (waiting) or looks again and again whether it is (polling).
+#: Transactions start without pause (closed), or at a fixed rate: until the next is due, the program sleeps
+#: (waiting) or checks the time in short intervals (polling).
 CLOSED: Pace = "closed"
 POLLING: Pace = "polling"
 
 
 class TestCase(Section):
-    """A workload and how many transactions it does in a run.
+    """A test case: a workload and its number of transactions per run.
 
-    A ``second`` workload has the ``share`` of the work. The work takes the share ``load`` of the run if the
-    transactions come at a ``pace``, else all of it. A run takes ``length`` times the seconds of the suite.
+    A ``second`` workload has the ``share`` of the work. With a ``pace`` other than closed, the work takes the
+    share ``load`` of the run. A run takes ``length`` times the seconds of the suite.
     """
 
     __test__ = False
@@ -60,7 +60,7 @@ class TestCase(Section):
 
 
 class CaseGroup(Section):
-    """A group of test cases: any of its ``workloads`` comes first."""
+    """A group of test cases, with the candidates for their first workload."""
 
     group: str
     workloads: Annotated[tuple[str, ...], Field(min_length=1)]
@@ -68,10 +68,10 @@ class CaseGroup(Section):
 
 
 class MixedCases(Section):
-    """Test cases by a rule: ``each`` of a group has one of its workloads and another of any other group.
+    """Randomly mixed test cases: ``each`` per group, of one of its workloads and one of another group.
 
-    The others are drawn without putting back, all else for each test case: the ``shares`` of the second,
-    ``transactions``, ``lengths``, and the ``loads`` of those that have a pace.
+    Second workloads are drawn without replacement. Drawn for each test case: the share of the second workload
+    from ``shares``, ``transactions``, ``lengths``, and with a pace the load from ``loads``.
     """
 
     each: Count
@@ -82,7 +82,7 @@ class MixedCases(Section):
     groups: tuple[CaseGroup, ...]
 
     def cases(self, seed: int) -> Iterator[TestCase]:
-        """Yield the test cases, drawn by `seed`."""
+        """Yield the test cases, drawn with `seed`."""
         every = dict.fromkeys(name for group in self.groups for name in group.workloads)
         for kind in self.groups:
             draw = random.Random(f"{seed} {kind.group}")
@@ -105,14 +105,14 @@ class MixedCases(Section):
 class MatrixSuite(CountedSuite):
     """A measurement of matrices.
 
-    Every test case is compared with ``versions`` versions of it; each comparison has ``runs`` valid runs a
-    side. The share ``abnormal`` of the versions has a defect: one of ``causes``, of one of ``sizes``, which
-    is the defect's cost as a share of the time that the work takes. The share ``invalid`` of all runs is
-    invalid, and comes on top of the valid ones. A run of a baseline takes about ``seconds``.
+    Every test case is compared with ``versions`` versions of it, with ``runs`` valid runs per side. The share
+    ``abnormal`` of the versions has a defect: one of ``causes``, of one of ``sizes``, the defect's cost as a
+    share of the duration of the work. The share ``invalid`` of all runs is invalid; these runs are added to
+    the valid ones. A run of a baseline takes about ``seconds``.
 
-    There are as many ``sessions`` as environments, one after the other; the two sides of a comparison are
-    measured in sessions that lie half of all sessions apart, either first. With one session, runs of both
-    sides come in random order. Test cases are ``cases``, and those of the rule ``mixture``.
+    ``sessions`` are environments that are measured one after the other; the two sides of a comparison are
+    measured in sessions whose distance is half the number of sessions, in either order. With one session, the
+    runs of both sides are in random order. Test cases are ``cases``, and those drawn by ``mixture``.
     """
 
     kind: Literal["matrix"]
@@ -136,22 +136,19 @@ class MatrixSuite(CountedSuite):
 
 
 def load(path: Path) -> MatrixSuite:
-    """Read and validate a suite; InputError naming file, key and value."""
+    """Read and validate a suite; InputError with file, key and value."""
     suite = typed(MatrixSuite, yaml_content(path), path)
-    for what, names, known in (
+    for noun, names, allowed in (
         ("workload", [name for case in suite.test_cases.values() for name in case.workloads], WORKLOADS),
         ("cause", suite.causes, CAUSES),
         ("kind of invalid run", suite.invalid_kinds, INVALID_KINDS),
     ):
         for name in names:
-            if name not in known:
-                raise InputError(f'{what} "{name}" {unknown(name, known)}', file=path)
-    for share, names, what in (
-        (suite.abnormal, suite.causes, "causes"),
-        (suite.invalid, suite.invalid_kinds, "invalid_kinds"),
-    ):
-        if share and not names:
-            raise InputError(f"{what}=[]: expected at least one", file=path)
+            if name not in allowed:
+                raise InputError(f'{noun} "{name}" {unknown(name, allowed)}', file=path)
+    for share, key in (("abnormal", "causes"), ("invalid", "invalid_kinds")):
+        if getattr(suite, share) and not getattr(suite, key):
+            raise InputError(f"{key}=[]: expected at least one", file=path)
     if not suite.test_cases:
         raise InputError("cases=[]: expected at least one, or a mixture", file=path)
     unique([case.name for case in suite.cases], "case", path)

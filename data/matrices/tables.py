@@ -1,4 +1,4 @@
-"""The tables that every source of performance matrices is read into."""
+"""Tables of performance matrices: measurement runs, the causes of their state, and their metrics."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ RUN_DTYPES = {**text(*RUN_TEXTS), **dict.fromkeys(RUN_FLAGS, "boolean")}
 CAUSE_DTYPES = {"run_id": "str", "cause": "str", "cause_size": "float64", "invalid_kind": "str"}
 METRIC_DTYPES = {"metric": "str", "unit": "str", "signed": "boolean", "note": "str"}
 SIDES = ("baseline", "target")
-#: What the two sides of a pair are compared by: one of these differs, the others don't (seed 001, 2.1).
+#: Fields that describe a run. The two sides of a pair differ in exactly one of them (seed 001, section 2.1).
 METADATA = ("workload", "group", "version", "machine")
+#: Prefix of summary metrics.
 SUMMARY = "summary_"
 
 
@@ -35,21 +36,21 @@ class MatrixTables(Tables):
     Attributes
     ----------
     runs : DataFrame
-        One row per run, with the columns of `RUN_DTYPES`, then one per raw metric, then the summary metrics
-        with the prefix ``summary_``; a missing value was not measured. The rows of one ``pair_id`` are two
-        matrices: those of its ``side`` "baseline" and those of its side "target". ``workload`` is the test
-        case, which folds keep whole; ``valid`` and ``abnormal`` are an analyst's flags, missing where nobody
-        has judged.
+        One row per run: the columns of `RUN_DTYPES`, one column per raw metric, then the summary metrics with
+        the prefix ``summary_``; NaN was not measured. The rows of one ``pair_id`` form two matrices, by
+        ``side``. ``workload`` is the test case, which folds keep whole; ``valid`` and ``abnormal`` are an
+        analyst's flags, missing without an analyst's decision.
     causes : DataFrame
-        ``run_id, cause, cause_size, invalid_kind``: what is known of how a run came to be what it is. A table
-        of its own, so that it never becomes a feature. May be empty.
+        ``run_id, cause, cause_size, invalid_kind``: the known cause of a run's state. A separate table, so
+        that it never becomes a feature. May be empty.
     metrics : DataFrame
         ``metric, unit, signed, note``: one row per metric, in the order of the columns. An unknown unit is
-        empty; a metric that is not ``signed`` is never negative; missing: the values must tell.
+        empty text. A metric that is not ``signed`` is never negative; where ``signed`` is missing, it is
+        derived from the values.
     """
 
     SPECS: ClassVar = {
-        # where flags are absent, nobody has judged the runs yet
+        # flags are absent before an analyst has judged the runs
         "runs": Spec(
             RUN_DTYPES,
             ("valid", "abnormal"),
@@ -77,138 +78,140 @@ class MatrixTables(Tables):
         """The summary metrics, with their prefix."""
         return [name for name in self.all_metrics if name.startswith(SUMMARY)]
 
-    @property
-    def all_metrics(self) -> list[str]:
-        """Raw and summary metrics."""
-        return list(self._names)
-
     @cached_property
-    def _names(self) -> tuple[str, ...]:
-        return tuple(metrics_of(self.runs))
+    def all_metrics(self) -> list[str]:
+        """Raw and summary metrics, in the order of the columns."""
+        return metrics_of(self.runs)
 
     @cached_property
     def standing(self) -> RunPlaces:
-        """Where the runs stand."""
+        """The pair and the side of each run, as integers."""
         return RunPlaces.of(self.runs)
 
     def numbers(self, metrics: Sequence[str]) -> NDArray[np.float64]:
-        """Return the values of some metrics, shape (n_runs, n_metrics), which are not to be changed."""
+        """Return the values of `metrics`, shape (n_runs, n_metrics); read-only, NaN where not measured."""
         values = self._numbers
-        if self._names == tuple(metrics):
+        if self.all_metrics == list(metrics):
             return values
-        places = {name: place for place, name in enumerate(self._names)}
-        return values[:, [places[name] for name in metrics]]
+        columns = {name: column for column, name in enumerate(self.all_metrics)}
+        return values[:, [columns[name] for name in metrics]]
 
     @cached_property
     def _numbers(self) -> NDArray[np.float64]:
-        """All metrics in one array: to pick columns from a frame takes longer than what is done with them."""
-        columns = self.runs.columns.tolist()
-        places = [place for place, name in enumerate(columns) if name not in RUN_DTYPES]
-        return self.runs.iloc[:, places].to_numpy(np.float64)
+        # one array of all metrics: selecting columns of a frame takes longer than computing with them
+        columns = [column not in RUN_DTYPES for column in self.runs.columns]
+        return self.runs.iloc[:, np.flatnonzero(columns)].to_numpy(np.float64)
 
     def counted(self) -> str:
-        """Say how much is in the tables."""
-        many = {name: self.runs[name].nunique() for name in ("workload", "group", "pair_id")}
+        """Return a text with the numbers of runs, workloads, groups, pairs and metrics."""
+        counts = self.runs[["workload", "group", "pair_id"]].nunique()
         return (
-            f"{len(self.runs)} runs of {many['workload']} workloads in {many['group']} groups, "
-            f"{many['pair_id']} pairs, {len(self.raw)} raw and {len(self.summary)} summary metrics"
+            f"{len(self.runs)} runs of {counts['workload']} workloads in {counts['group']} groups, "
+            f"{counts['pair_id']} pairs, {len(self.raw)} raw and {len(self.summary)} summary metrics"
         )
 
     @classmethod
     def of(cls, frames: Mapping[str, pd.DataFrame]) -> Self:
-        """Bring the metrics into one order, raw ones first, and give each a row in the table of metrics."""
+        """Return the tables with raw metrics before summary metrics, and a row of `metrics` for each."""
         runs = frames["runs"]
         names = sorted(metrics_of(runs), key=lambda name: name.startswith(SUMMARY))
-        known = frames["metrics"].drop_duplicates("metric")
-        every = known.set_index("metric").reindex(pd.Index(names, dtype="str", name="metric")).reset_index()
-        described = typed(every, METRIC_DTYPES).fillna({"unit": "", "note": ""})
-        # a source may have rows under any index, even twice under one
+        described = frames["metrics"].drop_duplicates("metric").set_index("metric")
+        every = described.reindex(pd.Index(names, dtype="str", name="metric")).reset_index()
+        metrics = typed(every, METRIC_DTYPES).fillna({"unit": "", "note": ""})
+        # the index of a source may have duplicates
         whole = pd.concat([runs[list(RUN_DTYPES)], runs[names].astype("float64")], axis="columns")
-        # a copy has one block of numbers, from which rows are taken sooner than from a block per metric
-        return cls(whole.reset_index(drop=True).copy(), frames["causes"], described)
+        # a copy has one block of numbers: selecting rows is faster than with one block per metric
+        return cls(whole.reset_index(drop=True).copy(), frames["causes"], metrics)
 
     @classmethod
     def read(cls, directory: Path, *, flags: bool = True) -> Self:
         """Read the directory that `write` wrote, or one Parquet file of runs.
 
-        Causes and metrics may be absent; beside one file, a ``metrics.parquet`` is read, too. Without
-        `flags`, those of analysts are not read, whatever they hold.
+        Causes and metrics may be absent; ``metrics.parquet`` is also read from the folder of a single file.
+        Without `flags`, the columns of analysts' flags are ignored.
 
         Raises
         ------
         InputError
-            If a file is missing, is no whole Parquet file, lacks a column, has too many, or a metric is
-            no number.
+            If a file is missing or not complete Parquet, misses a column, has too many columns, or a metric
+            is not a number.
         """
-        runs = directory / "matrices.parquet" if directory.is_dir() else directory
-        _require_fewer(runs)
+        path = directory / "matrices.parquet" if directory.is_dir() else directory
+        if path.is_file():
+            with opened(path) as file:
+                count = file.metadata.num_columns - len(RUN_DTYPES.keys() & set(file.schema.names))
+            if count > MOST_METRICS:
+                raise InputError(f"has {count} metrics; expected {MOST_METRICS} at most", file=path)
         spec = cls.SPECS["runs"]
-        frames = {"runs": (spec if flags else replace(spec, unwanted=spec.optional)).read(runs)}
+        frames = {"runs": (spec if flags else replace(spec, unwanted=spec.optional)).read(path)}
         for name in ("causes", "metrics"):
-            beside = runs.with_name(f"{name}.parquet")
-            there = beside != runs and (directory.is_dir() or name == "metrics")
-            frames[name] = cls.SPECS[name].read(beside) if there else typed(None, cls.SPECS[name].dtypes)
+            other = path.with_name(f"{name}.parquet")
+            is_read = other != path and (directory.is_dir() or name == "metrics")
+            frames[name] = cls.SPECS[name].read(other) if is_read else typed(None, cls.SPECS[name].dtypes)
         return cls.of(frames)
 
     def of_runs(self, chosen: NDArray[np.bool_]) -> MatrixTables:
-        """Return the tables with the runs that are `chosen` (bool, row by row)."""
+        """Return the tables with the runs of a mask, shape (n_runs,)."""
         return self.with_runs(self.runs[chosen].reset_index(drop=True))
 
     def known_as(self, metrics: pd.DataFrame) -> MatrixTables:
-        """Return the same runs, of whose metrics something else is told."""
-        found = MatrixTables(self.runs, self.causes, metrics)
-        # what was found out of the runs holds
-        vars(found).update({name: value for name, value in vars(self).items() if name not in vars(found)})
-        return found
+        """Return a copy with the table `metrics` replaced; values computed from the runs are kept."""
+        copy = MatrixTables(self.runs, self.causes, metrics)
+        vars(copy).update({**vars(self), "metrics": metrics})
+        return copy
 
     def with_runs(self, runs: pd.DataFrame) -> MatrixTables:
-        """Return the tables with these of its runs, and what is known of them."""
+        """Return a copy with `runs`, a part of its runs, and only their causes."""
         causes = self.causes
-        # to look for runs among no causes takes as long as among many
+        # looking up runs among no causes takes as long as among many
         if len(causes):
             causes = causes[causes["run_id"].isin(runs["run_id"])].reset_index(drop=True)
         return MatrixTables(runs, causes, self.metrics)
 
     def without_flaws(self, problems: Problems) -> MatrixTables:
-        """Return the tables without unusable runs and pairs, and report these to `problems`.
+        """Return the tables without unusable runs and pairs, which are added to `problems`.
 
-        See `without_flawed_runs` and `incomparable`; of an incomparable pair nothing stays.
+        See `without_flawed_runs` and `incomparable`; all runs of an incomparable pair are removed.
         """
-        named = self.without_flawed_runs(problems)
-        wrong = incomparable(named.runs)
-        for pair, told in wrong.items():
-            problems.add(InputError(told, place=f'pair "{pair}"'))
-        return named.of_runs(~named.runs["pair_id"].isin(wrong).to_numpy(bool))
+        sound = self.without_flawed_runs(problems)
+        reasons = incomparable(sound.runs)
+        for pair, reason in reasons.items():
+            problems.add(InputError(reason, place=f'pair "{pair}"'))
+        return sound.of_runs(~sound.runs["pair_id"].isin(reasons).to_numpy(bool))
 
     def without_flawed_runs(self, problems: Problems) -> MatrixTables:
-        """Return the tables without runs that have no place in them, and report these to `problems`.
+        """Return the tables without unusable runs, which are added to `problems`.
 
-        Those are runs without a name, a workload, a group or a pair, runs of no side, and repeated runs
-        (the first stays).
+        Unusable are runs without a name, a workload, a group or a pair, runs with an unknown side, and
+        repetitions of a name (the first run is kept).
         """
-        return self if _in_place(self.runs) else self.with_runs(self.sound("runs", problems))
+        return self if _is_sound(self.runs) else self.with_runs(self.sound("runs", problems))
 
     def without_flags(self) -> MatrixTables:
-        """Return the tables as one who asks has them: nobody has said what is valid or abnormal."""
-        nobody = pd.array([pd.NA] * len(self.runs), dtype="boolean")
-        return MatrixTables(self.runs.assign(valid=nobody, abnormal=nobody), self.causes, self.metrics)
+        """Return a copy with all flags ``valid`` and ``abnormal`` missing."""
+        missing = pd.array([pd.NA] * len(self.runs), dtype="boolean")
+        return replace(self, runs=self.runs.assign(valid=missing, abnormal=missing))
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """Join the tables of several sources; a metric that a source lacks is missing there.
+        """Join the tables of several sources; the values of a metric that a source does not have are NaN.
 
         InputError if two sources have a metric in different units.
         """
         if len(parts) > 1:
-            _require_one_unit(pd.concat([part.metrics for part in parts], ignore_index=True))
+            metrics = pd.concat([part.metrics for part in parts], ignore_index=True)
+            units = metrics[metrics["unit"] != ""].drop_duplicates(["metric", "unit"])
+            for name, rows in units[units.duplicated("metric", keep=False)].groupby("metric", sort=False):
+                names = " and ".join(f'"{unit}"' for unit in rows["unit"])
+                raise InputError(f"comes in the units {names}; expected one", place=f'metric "{name}"')
         return super().joined(parts)
 
 
 @dataclass(frozen=True)
 class RunPlaces:
-    """For each run its pair, as a place in ``names``, and whether it is of the target.
+    """The pair of each run, as an index into ``names``, and whether it belongs to the target.
 
-    ``names`` are pairs in the order of their first runs.
+    ``names`` are the pairs in the order of their first runs.
     """
 
     pair: NDArray[np.intp]
@@ -217,26 +220,26 @@ class RunPlaces:
 
     @classmethod
     def of(cls, runs: pd.DataFrame) -> RunPlaces:
-        """Find out where `runs` stand."""
+        """Return the pairs and sides of a table of runs."""
         pair, names = pd.factorize(runs["pair_id"].to_numpy(object))
         return cls(pair, names, runs["side"].to_numpy(object) == SIDES[1])
 
     @property
     def matrix(self) -> NDArray[np.intp]:
-        """The matrix of each run: that of the baseline of a pair, then that of its target."""
+        """The matrix of each run: 2 * pair for the baseline, 2 * pair + 1 for the target."""
         return 2 * self.pair + self.target
 
 
 class StackedSides:
-    """Matrices of the same metrics that are stacked into the table of runs."""
+    """Builds the table of runs from matrices with the same metrics."""
 
     def __init__(self, metrics: Sequence[str]) -> None:
         self._metrics = list(metrics)
         self._about: list[dict[str, Any]] = []
-        self._values: list[NDArray[np.float64]] = []
+        self._values = [np.zeros((0, len(self._metrics)))]
 
     def add(self, values: NDArray[np.float64], pair: str, side: str, **metadata: Any) -> list[str]:
-        """Add one side of a pair, runs x metrics; return the names of its runs."""
+        """Add one side of a pair, shape (n_runs, n_metrics); return the names of its runs."""
         names = [f"{pair} {side} {number}" for number in range(len(values))]
         self._about += [{"run_id": name, "pair_id": pair, "side": side, **metadata} for name in names]
         self._values.append(values)
@@ -244,9 +247,8 @@ class StackedSides:
 
     def frame(self) -> pd.DataFrame:
         """Return the table of runs."""
-        values = np.concatenate([*self._values, np.zeros((0, len(self._metrics)))])
-        about = pd.DataFrame(self._about)
-        return pd.concat([about, pd.DataFrame(values, columns=self._metrics)], axis="columns")
+        values = pd.DataFrame(np.concatenate(self._values), columns=self._metrics)
+        return pd.concat([pd.DataFrame(self._about), values], axis="columns")
 
 
 def metrics_of(runs: pd.DataFrame) -> list[str]:
@@ -255,77 +257,58 @@ def metrics_of(runs: pd.DataFrame) -> list[str]:
 
 
 def incomparable(runs: pd.DataFrame) -> dict[str, str]:
-    """Return by ``pair_id`` why a pair of matrices cannot be compared.
+    """Return the reason of each pair of matrices that cannot be compared, by ``pair_id``.
 
     One side is missing, a side mixes versions, or the sides differ in more than one field (seed 001,
-    section 2.1). Every run has a pair and a side.
+    section 2.1). Every run must have a pair and a side.
     """
     places = RunPlaces.of(runs)
     pair, names, side = places.pair, places.names, places.target.astype(np.intp)
     first = np.full((len(SIDES), len(names)), -1)
     rows = np.arange(len(runs) - 1, -1, -1)
     first[side[rows], pair[rows]] = rows
-    there, own = first >= 0, first[side, pair]
+    has_side, first_of_run = first >= 0, first[side, pair]
     mixed, differ = dict[tuple[str, str], str](), np.zeros((len(METADATA), len(names)), bool)
     for number, field in reversed([*enumerate(METADATA)]):
         values = runs[field].to_numpy(object, na_value="")
         code, _ = pd.factorize(values)
-        differ[number] = there.all(axis=0) & (code[first[0]] != code[first[1]])
-        for row in np.flatnonzero(code != code[own])[::-1].tolist():
-            found = f'"{values[own[row]]}" and "{values[row]}"'
+        differ[number] = has_side.all(axis=0) & (code[first[0]] != code[first[1]])
+        for row in np.flatnonzero(code != code[first_of_run])[::-1].tolist():
+            versions = f'"{values[first_of_run[row]]}" and "{values[row]}"'
             place = str(names[pair[row]]), SIDES[side[row]]
-            mixed[place] = f"the {place[1]} mixes {field} {found}; expected one"
-    wrong = {name: told for (name, _), told in sorted(mixed.items())}
+            mixed[place] = f"the {place[1]} mixes {field} {versions}; expected one"
+    reasons = {name: reason for (name, _), reason in sorted(mixed.items())}
     order = np.argsort(names)
-    for name, known in zip(SIDES, there, strict=True):
-        wrong |= {str(names[place]): f"has no run of the {name}" for place in order[~known[order]]}
-    for place in order[(differ.sum(axis=0) > 1)[order]]:
-        told = ", ".join(field for field, here in zip(METADATA, differ[:, place], strict=True) if here)
-        wrong[str(names[place])] = f"baseline and target differ in {told}; expected one field to compare by"
-    return wrong
+    for name, is_present in zip(SIDES, has_side, strict=True):
+        reasons |= {str(names[at]): f"has no run of the {name}" for at in order[~is_present[order]]}
+    for at in order[(differ.sum(axis=0) > 1)[order]]:
+        fields = ", ".join(np.array(METADATA)[differ[:, at]])
+        reasons[str(names[at])] = f"baseline and target differ in {fields}; expected one field to compare by"
+    return reasons
 
 
-def _in_place(runs: pd.DataFrame) -> bool:
-    """Tell whether no run breaks a rule of the table, which is usual and sooner told."""
+def _is_sound(runs: pd.DataFrame) -> bool:
+    # the usual case, found out faster than by the rules themselves
     spec = MatrixTables.SPECS["runs"]
     if not (isinstance(runs.index, pd.RangeIndex) and runs.index.start == 0 and runs.index.step == 1):
         return False
     columns = {rule.column for rule in spec.rules}
     if any(name not in runs or not isinstance(runs[name].dtype, pd.StringDtype) for name in columns):
         return False
-    found = {name: pd.unique(runs[name].to_numpy(object)) for name in columns}
-    named = all(isinstance(value, str) and value for values in found.values() for value in values)
-    return named and len(found["run_id"]) == len(runs) and set(found["side"]) <= set(SIDES)
+    unique = {name: pd.unique(runs[name].to_numpy(object)) for name in columns}
+    has_names = all(isinstance(value, str) and value for values in unique.values() for value in values)
+    return has_names and len(unique["run_id"]) == len(runs) and set(unique["side"]) <= set(SIDES)
 
 
-def _require_fewer(path: Path) -> None:
-    """Raise an InputError if a Parquet file has more columns than any measurement, before it is read."""
-    if not path.is_file():
-        return
-    with opened(path) as file:
-        found = file.metadata.num_columns - len(RUN_DTYPES.keys() & set(file.schema.names))
-    if found > MOST_METRICS:
-        raise InputError(f"has {found} metrics; expected {MOST_METRICS} at most", file=path)
-
-
-def _require_one_unit(metrics: pd.DataFrame) -> None:
-    units = metrics[metrics["unit"] != ""].drop_duplicates(["metric", "unit"])
-    twice = units[units.duplicated("metric", keep=False)]
-    if len(twice):
-        name = twice["metric"].iloc[0]
-        found = " and ".join(f'"{unit}"' for unit in twice.loc[twice["metric"] == name, "unit"])
-        raise InputError(f"comes in the units {found}; expected one", place=f'metric "{name}"')
-
-
-#: How many workloads are named where none matches.
+#: Number of workloads listed in an error.
 SHOWN = 3
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A choice of workloads by patterns of the shell such as ``* CPU Saturation *``.
+    """A choice of workloads by shell patterns such as ``* CPU Saturation *``.
 
-    A workload is chosen if it matches one of `only`, where there are any, and none of `without`.
+    A workload is chosen if it matches a pattern of `only`, unless that is empty, and none of `without`.
     """
 
     only: Sequence[str] = ()
@@ -335,24 +318,21 @@ class Choice:
         return bool(self.only or self.without)
 
     def of(self, tables: MatrixTables) -> MatrixTables:
-        """Return the tables of the chosen workloads.
+        """Return the tables of the pairs whose two sides both have a chosen workload.
 
-        InputError if a pattern matches none, or none is left.
+        InputError if a pattern matches no workload, or no pair is left.
         """
         names = tables.runs["workload"].drop_duplicates().tolist()
-        matches = {
-            pattern: {name for name in names if fnmatchcase(name, pattern)}
-            for pattern in (*self.only, *self.without)
-        }
-        for pattern, found in matches.items():
-            if not found:
+        patterns = (*self.only, *self.without)
+        matches = {pattern: {name for name in names if fnmatchcase(name, pattern)} for pattern in patterns}
+        for pattern in patterns:
+            if not matches[pattern]:
                 more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-                there = ", ".join(f'"{name}"' for name in names[:SHOWN])
-                raise InputError(f'"{pattern}" matches no workload; there are {there}{more}')
+                listed = ", ".join(f'"{name}"' for name in names[:SHOWN])
+                raise InputError(f'"{pattern}" matches no workload; there are {listed}{more}')
         only = set[str]().union(*map(matches.__getitem__, self.only)) if self.only else set(names)
         wanted = tables.runs["workload"].isin(only.difference(*map(matches.__getitem__, self.without)))
-        # both sides of a pair, which may be of two workloads
         chosen = wanted.groupby(tables.runs["pair_id"]).transform("all").to_numpy(bool)
         if not chosen.any():
-            raise InputError("no workload is left; what is left out is all that is chosen")
+            raise InputError("no workload is left: each chosen workload is also left out")
         return tables.of_runs(chosen)

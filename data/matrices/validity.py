@@ -1,9 +1,9 @@
-"""What of the matrices can be learned from and judged: the rules of seed 001, section 4.1."""
+"""Which runs, pairs and metrics of matrices can be learned from and judged (seed 001, section 4.1)."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -25,41 +25,9 @@ from data.tables.specs import Spec, typed
 ELAPSED = f"{SUMMARY}elapsed"
 TRANSACTIONS = f"{SUMMARY}transactions"
 CPU_OTHERS = f"{SUMMARY}cpu_others"
-
-
-@dataclass(frozen=True)
-class Formula:
-    """How a summary metric is rolled up: ``of`` gets the raw metrics and the two that are measured."""
-
-    unit: str
-    of: Callable[[pd.DataFrame], pd.Series]
-
-
-def _sum(*names: str) -> Callable[[pd.DataFrame], pd.Series]:
-    return lambda runs: runs[list(names)].sum(axis="columns", skipna=False)
-
-
 BUSY = ("user", "nice", "system", "irq", "softirq")
 PROCESSOR_TIMES = (*BUSY, "idle", "iowait", "steal")
-
-
-def _share(place: str, less: str | None = None) -> Callable[[pd.DataFrame], pd.Series]:
-    def share(runs: pd.DataFrame) -> pd.Series:
-        busy, all_of = (
-            _sum(*(f"{place}.{kind}" for kind in kinds))(runs) for kinds in (BUSY, PROCESSOR_TIMES)
-        )
-        return 100 * (busy - runs[less] if less else busy) / all_of
-
-    return share
-
-
-FORMULAS: dict[str, Formula] = {
-    f"{SUMMARY}throughput": Formula("1/s", lambda runs: runs[TRANSACTIONS] / runs[ELAPSED]),
-    # of the processor that the program runs on
-    f"{SUMMARY}cpu": Formula("%", _share("cpu")),
-    CPU_OTHERS: Formula("%", _share("stat", less="process.busy")),
-}
-#: Those that are sums of raw metrics, with their units.
+#: Summary metrics that are sums of raw metrics: the unit, then the raw metrics.
 SUMS = {
     "kernel_path": ("ms/txn", "process.system"),
     "user_path": ("ms/txn", "process.user"),
@@ -76,46 +44,61 @@ SUMS = {
     "messages": ("1/s", "net.rx_packets", "net.tx_packets"),
     "interrupts": ("1/s", "stat.intr"),
 }
-FORMULAS |= {f"{SUMMARY}{name}": Formula(unit, _sum(*of)) for name, (unit, *of) in SUMS.items()}
-UNITS = {ELAPSED: "s", TRANSACTIONS: "1"} | {name: formula.unit for name, formula in FORMULAS.items()}
+UNITS = {
+    ELAPSED: "s",
+    TRANSACTIONS: "1",
+    f"{SUMMARY}throughput": "1/s",
+    f"{SUMMARY}cpu": "%",
+    CPU_OTHERS: "%",
+    **{f"{SUMMARY}{name}": unit for name, (unit, *_) in SUMS.items()},
+}
 
 
 def rolled_up(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return `runs` with all summary metrics, the raw ones first."""
-    known: dict[str, pd.Series] = {}
-    for name, formula in FORMULAS.items():
-        try:
-            known[name] = formula.of(runs)
-        except KeyError:
-            known[name] = pd.Series(float("nan"), runs.index)
-    raw = runs.drop(columns=[ELAPSED, TRANSACTIONS])
+    """Return `runs` with all summary metrics, after the raw ones; NaN where a raw metric is unknown."""
+
+    def total(*names: str) -> pd.Series:
+        return runs.reindex(columns=[*names]).sum(axis="columns", skipna=False)
+
+    # cpu: the processor of the program; stat: the whole machine
+    busy, times = (
+        {place: total(*(f"{place}.{kind}" for kind in kinds)) for place in ("cpu", "stat")}
+        for kinds in (BUSY, PROCESSOR_TIMES)
+    )
+    computed = {
+        f"{SUMMARY}throughput": runs[TRANSACTIONS] / runs[ELAPSED],
+        f"{SUMMARY}cpu": 100 * busy["cpu"] / times["cpu"],
+        CPU_OTHERS: 100 * (busy["stat"] - total("process.busy")) / times["stat"],
+        **{f"{SUMMARY}{name}": total(*names) for name, (_, *names) in SUMS.items()},
+    }
     measured = runs[[ELAPSED, TRANSACTIONS]]
-    return pd.concat([raw, measured, pd.DataFrame(known, index=runs.index)], axis="columns")
+    raw = runs.drop(columns=measured.columns)
+    return pd.concat([raw, measured, pd.DataFrame(computed, index=runs.index)], axis="columns")
 
 
-#: Where nobody says whether a metric may be negative, it may if this share of its values is.
+#: A metric without the flag ``signed`` may be negative if this share of its values is.
 SIGNED_SHARE = 0.05
-#: Percent, and how much more a share may be because clocks are read one after the other.
+#: Percent, and the tolerance for shares above it: clocks are read one after the other.
 WHOLE_SHARE, OVER = 100.0, 5.0
-#: No count is larger, and squares and ratios of what is smaller are finite.
+#: Upper limit of counts: squares and ratios of smaller values are finite.
 LARGEST = 1e100
 
 
 def signed(tables: MatrixTables) -> pd.Series:
-    """Say which metrics may be negative: where nobody has said, those whose values often are."""
-    known = tables.metrics["signed"]
-    if known.notna().all():
-        return known
+    """Return whether each metric may be negative: its flag, or whether its values often are."""
+    flags = tables.metrics["signed"]
+    if flags.notna().all():
+        return flags
     values = tables.numbers(tables.all_metrics)
     often = np.mean(values < 0, axis=0) > SIGNED_SHARE if len(values) else np.zeros(values.shape[1], bool)
-    return known.fillna(pd.Series(often, tables.metrics.index, dtype="boolean"))
+    return flags.fillna(pd.Series(often, tables.metrics.index, dtype="boolean"))
 
 
 def _impossible(tables: MatrixTables) -> Iterator[tuple[str, int, str]]:
-    """Yield the rule, the row and the reason of each run with a number that no run can have, its first one.
+    """Yield the rule, the row and the reason of each run with an impossible number, once per run.
 
     Every metric is finite where it was measured, and `LARGEST` at most; one that is not signed is 0 or more;
-    a share is no more than all; the elapsed time is above 0, and there where others of the matrix have it.
+    a share is at most 100 %; the elapsed time is above 0, and known if other runs of the matrix have it.
     """
     values, described = tables.numbers(tables.all_metrics), tables.metrics
     unit, names = (described[column].to_numpy(object) for column in ("unit", "metric"))
@@ -129,19 +112,13 @@ def _impossible(tables: MatrixTables) -> Iterator[tuple[str, int, str]]:
         "above 0": clock & (values <= 0),
     }
     if broken["measured"].any():
-        broken["measured"] &= _timed(tables.runs)[:, None]
-    anything = np.logical_or.reduce([*broken.values()])
-    for row in np.flatnonzero(anything.any(axis=1)).tolist():
-        column = int(anything[row].argmax())
+        timed = tables.runs.groupby(["pair_id", "side"])[ELAPSED].transform("count") > 0
+        broken["measured"] &= timed.to_numpy(bool)[:, None]
+    any_rule = np.logical_or.reduce([*broken.values()])
+    for row in np.flatnonzero(any_rule.any(axis=1)).tolist():
+        column = int(any_rule[row].argmax())
         rule = next(rule for rule, cells in broken.items() if cells[row, column])
         yield rule, row, f"{names[column]}={values[row, column]:g} must be {rule}"
-
-
-def _timed(runs: pd.DataFrame) -> NDArray[np.bool_]:
-    """Say by run whether anybody measured the elapsed time in its matrix: who never did has lost nothing."""
-    if ELAPSED not in runs:
-        return np.zeros(len(runs), bool)
-    return (runs.groupby(["pair_id", "side"])[ELAPSED].transform("count") > 0).to_numpy(bool)
 
 
 Floats = NDArray[np.float64]
@@ -149,10 +126,10 @@ Whole = NDArray[np.intp]
 
 
 def stacks(place: Whole, places: int) -> Iterator[tuple[Whole, Whole]]:
-    """Yield the places that have the same number of rows, rising, and these rows.
+    """Group rows by place, and places by their number of rows.
 
-    `place` has shape (n_rows,), from 0 to `places`, exclusive. Yields ``here``, shape (n_here,), and
-    ``rows``, shape (n_here, size), in their order; places without rows are left out.
+    `place` has shape (n_rows,), from 0 to `places`, exclusive. Yields, for each number of rows (ascending,
+    without 0), the places, shape (n_here,), and their rows in ascending order, shape (n_here, size).
     """
     order, sizes = np.argsort(place, kind="stable"), np.bincount(place, minlength=places)
     starts = np.cumsum(sizes) - sizes
@@ -162,39 +139,40 @@ def stacks(place: Whole, places: int) -> Iterator[tuple[Whole, Whole]]:
 
 
 def middle(rows: Floats) -> tuple[Floats, Whole]:
-    """Return the median along the second axis, NaN apart (NaN without values), and the number of values.
+    """Return the median along the second axis without NaN (NaN without values), and the number of values.
 
-    `rows` has shape (n_places, size, n_columns), rising along the second axis, NaN last, as ``np.sort``
-    leaves them; both results have shape (n_places, n_columns).
+    `rows` has shape (n_places, size, n_columns), ascending along the second axis, NaN last, as ``np.sort``
+    returns it; both results have shape (n_places, n_columns).
     """
     size = rows.shape[1]
     count = size - np.isnan(rows).sum(axis=1)
     if (count == size).all():
         return (rows[:, (size - 1) // 2] + rows[:, size // 2]) / 2, count
     low, high = (
-        np.take_along_axis(rows, place[:, None], axis=1)[:, 0]
-        for place in (np.maximum(count - 1, 0) // 2, np.minimum(count // 2, size - 1))
+        np.take_along_axis(rows, at[:, None], axis=1)[:, 0]
+        for at in (np.maximum(count - 1, 0) // 2, np.minimum(count // 2, size - 1))
     )
     return (low + high) / 2, count
 
 
-#: A baseline needs as many runs, or nothing is known of how much runs differ by themselves.
+#: Least number of runs of a baseline: fewer do not show how much runs vary.
 BASELINE_RUNS = 2
-#: Factors between units that a person may have taken for another, and how near a ratio must come.
+#: Factors between units that are easily confused, and the tolerance of a ratio.
 UNIT_FACTORS = (1e3, 1e6, 1e9, 1024.0, 1024.0**2)
 NEAR = 0.02
-#: A count is usual where a larger share of a workload's runs has it; runs of a fixed time have no usual one.
+#: A transaction count is usual if a larger share of a workload's runs has it; runs of a fixed duration have
+#: no usual count.
 HALF = 0.5
-#: A metric whose runs differ by more than this share cannot tell a change of unit.
+#: Largest relative range of the runs of a side for the detection of a change of unit.
 STEADY = 0.1
 
 
 @dataclass(frozen=True)
 class MatrixDecisions(Decisions):
-    """Decisions about matrices; ``reason`` is empty for what is kept.
+    """Decisions about matrices; ``reason`` is empty where a row is kept.
 
-    ``runs`` are row by row as the table of runs, with a short name of the broken ``rule``, such as "0 or
-    more"; ``pairs`` are in the order of the first run of each.
+    ``runs`` has the rows of the table of runs, with a short name of the broken ``rule``, such as "0 or more";
+    ``pairs`` are in the order of their first runs.
     """
 
     SPECS: ClassVar = {
@@ -211,66 +189,67 @@ class MatrixDecisions(Decisions):
     metrics: pd.DataFrame
 
     def kept(self, tables: MatrixTables) -> MatrixTables:
-        """Return the valid runs of pairs that can be judged, with the metrics that say something."""
+        """Return the valid runs of pairs that can be judged, with the metrics that carry information."""
         pairs = self.pairs.loc[self.pairs["kept"], "pair_id"]
         valid = self.runs["kept"].to_numpy(bool)
         whole = tables.of_runs(valid & tables.runs["pair_id"].isin(pairs).to_numpy(bool))
-        out = self.metrics.loc[~self.metrics["kept"], "metric"]
-        described = tables.metrics[~tables.metrics["metric"].isin(out)].reset_index(drop=True)
-        return MatrixTables(whole.runs.drop(columns=out), whole.causes, described)
+        dropped = self.metrics.loc[~self.metrics["kept"], "metric"]
+        described = tables.metrics[~tables.metrics["metric"].isin(dropped)].reset_index(drop=True)
+        return MatrixTables(whole.runs.drop(columns=dropped), whole.causes, described)
 
     def flagged(self, tables: MatrixTables) -> MatrixTables:
-        """Return all runs with the metrics that say something, to learn from, and causes, to hold them out.
+        """Return all runs with the metrics that carry information, for training; and the known causes.
 
-        ``valid`` is false where an analyst or a rule says so, else true; what is infinite or larger than any
-        count is missing.
+        ``valid`` is false if an analyst or a rule rejects the run, else true; infinite values and those
+        beyond `LARGEST` become missing.
         """
-        known = self.metrics.loc[self.metrics["kept"], "metric"]
-        described = tables.metrics[tables.metrics["metric"].isin(known)].reset_index(drop=True)
+        names = self.metrics.loc[self.metrics["kept"], "metric"]
+        described = tables.metrics[tables.metrics["metric"].isin(names)].reset_index(drop=True)
         numbers = tables.runs[list(described["metric"])]
         numbers = numbers.where(numbers.abs() <= LARGEST)
         about = tables.runs.drop(columns=tables.all_metrics)
         valid = about["valid"].fillna(value=True) & self.runs["kept"].to_numpy(bool)
-        # a copy has one block of numbers, which is divided many times sooner than a block per metric
+        # a copy has one block of numbers, which is split faster than one block per metric
         runs = pd.concat([about.assign(valid=valid.astype("boolean")), numbers], axis="columns").copy()
         return MatrixTables(runs, tables.causes[tables.causes["cause"].notna()], described)
 
 
 def decide(tables: MatrixTables, missing: float) -> MatrixDecisions:
-    """Decide what can be learned from and judged.
+    """Decide which metrics, runs and pairs can be used.
 
-    A metric goes if more than `missing` of the runs lack it, or all have the same value. A run is invalid
-    if it breaks `POSSIBLE`, lacks more than `missing` of the raw metrics that are left, lacks a summary
-    metric that is left, or has another transaction count than most runs of its workload (table 3). A pair
-    goes if fewer than `BASELINE_RUNS` valid runs are left of the baseline, or none of the target.
-    InputError if no raw metric, or no pair, is left.
+    A metric is dropped if more than `missing` of its runs have no value, or all have the same value. A run is
+    invalid if it has an impossible number, no value for more than `missing` of the remaining raw metrics or
+    for a remaining summary metric, or another transaction count than most runs of its workload (table 3). A
+    pair is dropped if fewer than `BASELINE_RUNS` valid runs of the baseline remain, or none of the target.
+    InputError if no raw metric, or no pair, remains.
     """
     metrics = unusable_metrics(column_counts(tables.runs[tables.all_metrics]), missing)
-    left = telling(metrics, tables.raw)
-    found = decided(tables, metrics, missing)
-    if not found.pairs["kept"].any():
-        first = found.pairs.iloc[0]
-        told = f'none can be judged; the first, "{first["pair_id"]}", {first["reason"]}'
-        raise InputError(told, place="pairs")
-    warnings = pd.DataFrame({"warning": list(_warnings(tables, found.runs, left))})
-    return replace(found, warnings=typed(warnings, WARNINGS.dtypes))
+    raw = telling(metrics, tables.raw)
+    decisions = decided(tables, metrics, missing)
+    if not decisions.pairs["kept"].any():
+        first = decisions.pairs.iloc[0]
+        message = f'none can be judged; the first, "{first["pair_id"]}", {first["reason"]}'
+        raise InputError(message, place="pairs")
+    warnings = pd.DataFrame({"warning": list(_warnings(tables, decisions.runs, raw))})
+    return replace(decisions, warnings=typed(warnings, WARNINGS.dtypes))
 
 
 unusable_metrics = partial(reasons, rows="runs", measured="measured", value="value")
 
 
 def telling(metrics: pd.Series, raw: Sequence[str]) -> list[str]:
-    """Return the raw metrics that say something; an InputError if there is none."""
+    """Return the raw metrics without a reason in `metrics`; InputError if all have one."""
     left = [name for name in raw if metrics[name] == ""]
     if not left:
-        why = metrics[list(raw)]
-        told = f'no raw metric says anything; the first, "{why.index[0]}", {why.iloc[0]}'
-        raise InputError(told, place="metrics")
+        name = raw[0]
+        raise InputError(
+            f'no raw metric carries information; the first, "{name}", {metrics[name]}', place="metrics"
+        )
     return left
 
 
 def decided(tables: MatrixTables, metrics: pd.Series, missing: float) -> MatrixDecisions:
-    """Decide on runs and pairs as `decide` does, where it is known which `metrics` say something."""
+    """Decide on runs and pairs as `decide` does, with the reasons to drop `metrics` given."""
     raw, summary = ([name for name in names if metrics[name] == ""] for names in (tables.raw, tables.summary))
     rule, reason = first_broken(tables, missing, raw, summary)
     kept = np.array([not name for name in rule], bool)
@@ -282,18 +261,18 @@ def decided(tables: MatrixTables, metrics: pd.Series, missing: float) -> MatrixD
 def first_broken(
     tables: MatrixTables, missing: float, raw: Sequence[str], summary: Sequence[str]
 ) -> tuple[list[str], list[str]]:
-    """Return for each run the short name of the first rule that it breaks, and why; empty where none."""
-    rule, reason = [""] * len(tables.runs), [""] * len(tables.runs)
-    for name, row, why in chain(_impossible(tables), _lacking(tables, raw, summary, missing)):
-        if not rule[row]:
-            rule[row], reason[row] = name, why
-    return rule, reason
+    """Return for each run the short name of the first rule that it breaks, and the reason; empty without."""
+    rules, reasons = [""] * len(tables.runs), [""] * len(tables.runs)
+    for rule, row, reason in chain(_impossible(tables), _incomplete(tables, raw, summary, missing)):
+        if not rules[row]:
+            rules[row], reasons[row] = rule, reason
+    return rules, reasons
 
 
-def _lacking(
+def _incomplete(
     tables: MatrixTables, raw: Sequence[str], summary: Sequence[str], missing: float
 ) -> Iterator[tuple[str, int, str]]:
-    """Yield rules, the row that breaks them, and why."""
+    """Yield the rule, the row and the reason of runs with missing values or an unusual transaction count."""
     runs, lacks = tables.runs, np.isnan(tables.numbers(raw)).mean(axis=1)
     for row in np.flatnonzero(lacks > missing):
         yield "measured", int(row), f"lacks {lacks[row]:.0%} of the raw metrics"
@@ -302,44 +281,43 @@ def _lacking(
             yield "measured", int(row), f"lacks {name}"
     if TRANSACTIONS in runs:
         counts, workloads = runs[TRANSACTIONS].to_numpy(np.float64), runs["workload"].to_numpy(object)
-        usual = _usual_counts(counts, workloads)
-        for row in np.flatnonzero(~np.isnan(counts)):
-            here = usual.get(workloads[row], counts[row])
-            if here != counts[row]:
-                told = f"{TRANSACTIONS}={counts[row]:g}, where this workload has {here:g}"
-                yield "same transaction count", int(row), told
-
-
-def _usual_counts(counts: NDArray[np.float64], workloads: NDArray[np.object_]) -> dict[str, float]:
-    """Return by workload the transaction count of more than half of its runs; some have none."""
-    measured = ~np.isnan(counts)
-    alike = Counter(zip(workloads[measured], counts[measured].tolist(), strict=True))
-    sizes = Counter(workloads[measured])
-    return {workload: count for (workload, count), size in alike.items() if size > HALF * sizes[workload]}
+        rows = np.flatnonzero(~np.isnan(counts))
+        sizes = Counter(workloads[rows])
+        alike = Counter(zip(workloads[rows], counts[rows].tolist(), strict=True))
+        usual = {name: count for (name, count), size in alike.items() if size > HALF * sizes[name]}
+        for row in rows:
+            expected = usual.get(workloads[row], counts[row])
+            if expected != counts[row]:
+                reason = f"{TRANSACTIONS}={counts[row]:g}, where this workload has {expected:g}"
+                yield "same transaction count", int(row), reason
 
 
 def unjudgeable(runs: pd.DataFrame, kept: NDArray[np.bool_]) -> pd.Series:
-    """Say by ``pair_id`` why a pair cannot be judged by its runs that are `kept`; empty where it can."""
-    standing, side = RunPlaces.of(runs), runs["side"].to_numpy(object)
-    pair, names = standing.pair, standing.names
+    """Return by ``pair_id`` the reason why the runs that are `kept` do not suffice to judge; else empty.
+
+    kept: shape (n_runs,).
+    """
+    places, side = RunPlaces.of(runs), runs["side"].to_numpy(object)
+    pair, names = places.pair, places.names
     found = [""] * len(names)
     for name, needed in zip(SIDES, (BASELINE_RUNS, 1), strict=True):
-        whole, there = (np.bincount(pair[side == name], of, len(names)) for of in (kept[side == name], None))
-        for place in np.flatnonzero(whole < needed):
-            v, t = int(whole[place]), int(there[place])
-            told = f"has {v} valid of {t} {name} run{'' if t == 1 else 's'}; expected at least {needed}"
-            found[place] = found[place] or told
+        valid, total = (
+            np.bincount(pair[side == name], of, len(names)).astype(int) for of in (kept[side == name], None)
+        )
+        for at in np.flatnonzero(valid < needed):
+            number = f"{valid[at]} valid of {total[at]} {name} run{'' if total[at] == 1 else 's'}"
+            found[at] = found[at] or f"has {number}; expected at least {needed}"
     return pd.Series(found, pd.Index(names, name="pair_id"), dtype="str")
 
 
 def _warnings(tables: MatrixTables, decided: pd.DataFrame, raw: list[str]) -> Iterator[str]:
-    sound = tables.runs[decided["kept"].to_numpy(bool)]
-    for change in unit_changes(tables.of_runs(decided["kept"].to_numpy(bool)), raw).itertuples():
+    sound = tables.of_runs(decided["kept"].to_numpy(bool))
+    for change in unit_changes(sound, raw).itertuples():
         yield (
             f'pair "{change.pair_id}": {change.metric} is {change.ratio:.6g} times its baseline; '
             "is it in another unit?"
         )
-    gaps = sound[raw].isna().mean()
+    gaps = sound.runs[raw].isna().mean()
     if gaps.any():
         worst = gaps.idxmax()
         yield f"{gaps.mean():.1%} of the values are missing, the most of {worst} ({gaps[worst]:.0%})"
@@ -351,8 +329,8 @@ def _warnings(tables: MatrixTables, decided: pd.DataFrame, raw: list[str]) -> It
 def unit_changes(tables: MatrixTables, metrics: list[str]) -> pd.DataFrame:
     """Return ``pair_id, metric, ratio`` of metrics whose target looks like the baseline in another unit.
 
-    Both sides are steady and the ratio of their medians is within `NEAR` of one of `UNIT_FACTORS` or its
-    inverse.
+    Both sides are steady (`STEADY`), and the ratio of their medians is within `NEAR` of one of `UNIT_FACTORS`
+    or its inverse.
     """
     numbers, names = tables.numbers(metrics), tables.standing.names
     shape = (2 * len(names), len(metrics))
@@ -364,19 +342,14 @@ def unit_changes(tables: MatrixTables, metrics: list[str]) -> pd.DataFrame:
             widest[here] = np.fmax.reduce(values, axis=1) - values[:, 0]
         ratio = middles[1::2] / middles[::2]
         steady = widest / np.abs(middles) < STEADY
-        # hardly any ratio is as far from 1 as the least of the factors
+        # few ratios are as far from 1 as the smallest factor
         far = (ratio > (1 - NEAR) * min(UNIT_FACTORS)) | (ratio < (1 + NEAR) / min(UNIT_FACTORS))
     columns, rows = np.nonzero((far & steady[::2] & steady[1::2]).T)
     factors = np.array([*UNIT_FACTORS, *(1 / factor for factor in UNIT_FACTORS)])
     near = np.abs(ratio[rows, columns, None] / factors - 1).min(axis=1) < NEAR
     columns, rows = columns[near], rows[near]
-    return pd.DataFrame(
-        {
-            "pair_id": names[rows],
-            "metric": np.array(metrics, object)[columns],
-            "ratio": ratio[rows, columns],
-        }
-    )
+    changed = np.array(metrics, object)[columns]
+    return pd.DataFrame({"pair_id": names[rows], "metric": changed, "ratio": ratio[rows, columns]})
 
 
 ingest_stage = partial(stages.ingest, Matrices, lambda section: stages.named(SOURCES, section.ingest))

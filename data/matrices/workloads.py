@@ -1,6 +1,6 @@
-"""The work of a transaction: what sets itself up and returns what does a number of its units.
+"""Workloads and defects of transactions: functions that set up the work and return a function that does it.
 
-Imports are where they are used, because starting up takes time.
+Imports are inside functions to keep the startup short.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from data.measure.workloads import Unit, Units, repeat
 PAGE = 4096
 
 
-def times(count: int, call: Callable[..., object], *arguments: Any) -> Unit:
-    """Return a unit that is `count` calls."""
+def repeat_call(count: int, call: Callable[..., object], *arguments: Any) -> Unit:
+    """Return a unit that calls `call` `count` times."""
     return partial(repeat(partial(call, *arguments)), count)
 
 
 def dictionary_lookups() -> Unit:
-    """Look up 4,000 keys scattered over a hash table that no cache holds."""
+    """Return a unit that looks up 4,000 scattered keys of a hash table larger than any cache."""
     table = {number * 7919: number for number in range(200_000)}
     keys = [number * 104_729 % 200_000 * 7919 for number in range(4000)]
     return lambda: sum(table[key] for key in keys)
 
 
-def accounts(journal: str) -> Unit:
-    """Transfer between ten accounts of a database on disk, with a `journal`, in one transaction."""
+def account_transfers(journal: str) -> Unit:
+    """Return a unit that updates ten accounts of a database on disk, with a `journal`, in a transaction."""
     import sqlite3
 
     connection = sqlite3.connect(f"{os.environ['TMPDIR']}/accounts.db", isolation_level=None)
@@ -56,8 +56,8 @@ def accounts(journal: str) -> Unit:
     return transferred
 
 
-def orders(query: str) -> Unit:
-    """Run a query over 4,000 orders of 200 customers."""
+def order_query(query: str) -> Unit:
+    """Return a unit that runs `query` over 4,000 orders of 200 customers."""
     import sqlite3
 
     connection = sqlite3.connect(":memory:")
@@ -70,16 +70,16 @@ def orders(query: str) -> Unit:
     return lambda: connection.execute(query).fetchall()
 
 
-def bzip() -> Unit:
-    """Compress 8 KiB of text by sorting blocks."""
+def bzip_compression() -> Unit:
+    """Return a unit that compresses 8 KiB of text with bzip2."""
     import bz2
 
     text = workloads.text()
     return lambda: bz2.compress(text, 1)
 
 
-def lz() -> Unit:
-    """Compress 8 KiB of text with a large dictionary, and read it back."""
+def lzma_round_trip() -> Unit:
+    """Return a unit that compresses 8 KiB of text with LZMA, and decompresses it."""
     import lzma
 
     text = workloads.text()
@@ -89,8 +89,8 @@ def lz() -> Unit:
     )
 
 
-def heap() -> Unit:
-    """Put 400 numbers on a heap and take them off."""
+def heap_pushes() -> Unit:
+    """Return a unit that pushes 400 numbers on a heap and pops them."""
     import heapq
 
     numbers = [i * 7919 % 104_729 for i in range(400)]
@@ -105,24 +105,24 @@ def heap() -> Unit:
     return heaped
 
 
-def hash_small() -> Unit:
-    """BLAKE2 of 64 blocks of 1 KiB."""
+def small_block_hashes() -> Unit:
+    """Return a unit that computes BLAKE2 of 64 blocks of 1 KiB."""
     import hashlib
 
     block = bytes(1024)
     return lambda: [hashlib.blake2b(block).digest() for _ in range(64)]
 
 
-def checksums() -> Unit:
-    """CRC-32 and Adler-32 of 256 KiB."""
+def buffer_checksums() -> Unit:
+    """Return a unit that computes CRC-32 and Adler-32 of 256 KiB."""
     import zlib
 
     block = bytes(range(256)) * 1024
     return lambda: zlib.crc32(block) + zlib.adler32(block)
 
 
-def touch(size: int) -> Unit:
-    """Map `size` bytes, touch every page, and unmap them."""
+def touch_pages(size: int) -> Unit:
+    """Return a unit that maps `size` bytes, writes to every page, and unmaps them."""
 
     def touched() -> None:
         with mmap.mmap(-1, size) as pages:
@@ -132,8 +132,8 @@ def touch(size: int) -> Unit:
     return touched
 
 
-def discard() -> Unit:
-    """Touch every page of 1 MiB and give them back."""
+def discard_pages() -> Unit:
+    """Return a unit that writes to every page of 1 MiB and releases the pages."""
     pages = mmap.mmap(-1, 1 << 20)
 
     def discarded() -> None:
@@ -144,8 +144,8 @@ def discard() -> Unit:
     return discarded
 
 
-def make_files() -> Unit:
-    """Make, write and remove ten files of 2 KiB."""
+def file_creations() -> Unit:
+    """Return a unit that creates, writes and removes ten files of 2 KiB."""
     scratch, block = os.environ["TMPDIR"], bytes(2048)
 
     def made() -> None:
@@ -159,8 +159,8 @@ def make_files() -> Unit:
     return made
 
 
-def rename_files() -> Unit:
-    """Rename a file ten times, and list its directory."""
+def file_renames() -> Unit:
+    """Return a unit that renames a file twenty times, and lists its directory."""
     name = f"{os.environ['TMPDIR']}/name"
     Path(name).touch()
 
@@ -173,8 +173,8 @@ def rename_files() -> Unit:
     return renamed
 
 
-def rewrite_file() -> Unit:
-    """Write 64 KiB to a file at its start, in four parts, and read them back."""
+def file_rewrites() -> Unit:
+    """Return a unit that overwrites the first 64 KiB of a file in four parts, and reads them."""
     handle = os.open(f"{os.environ['TMPDIR']}/rewritten", os.O_CREAT | os.O_RDWR)
     block = bytes(16384)
 
@@ -186,8 +186,8 @@ def rewrite_file() -> Unit:
     return rewritten
 
 
-def _child(serve: Callable[[int, int], None]) -> tuple[int, int]:
-    """Start a child that serves what we write; return the ends to read from and to write to."""
+def _start_child(serve: Callable[[int, int], None]) -> tuple[int, int]:
+    """Start a child that runs `serve`; return the descriptors to read from it and to write to it."""
     from_child, to_us = os.pipe()
     from_us, to_child = os.pipe()
     if os.fork() == 0:
@@ -201,12 +201,12 @@ def _child(serve: Callable[[int, int], None]) -> tuple[int, int]:
     return from_child, to_child
 
 
-def _echo(reading: int, writing: int) -> None:
+def _echo_messages(reading: int, writing: int) -> None:
     while message := os.read(reading, 64):
         os.write(writing, message)
 
 
-def _count(reading: int, writing: int) -> None:
+def _confirm_blocks(reading: int, writing: int) -> None:
     left = 0
     while block := os.read(reading, 65536):
         left += len(block)
@@ -216,8 +216,8 @@ def _count(reading: int, writing: int) -> None:
 
 
 def ping_pong() -> Unit:
-    """Send a child eight bytes through a pipe and read them back, ten times."""
-    reading, writing = _child(_echo)
+    """Return a unit that sends eight bytes to a child through a pipe and reads the echo, ten times."""
+    reading, writing = _start_child(_echo_messages)
 
     def sent() -> None:
         for _ in range(10):
@@ -228,8 +228,8 @@ def ping_pong() -> Unit:
 
 
 def bulk_pipe() -> Unit:
-    """Send a child 256 KiB through a pipe."""
-    reading, writing = _child(_count)
+    """Return a unit that sends 256 KiB to a child through a pipe."""
+    reading, writing = _start_child(_confirm_blocks)
     block = bytes(65536)
 
     def sent() -> None:
@@ -243,7 +243,7 @@ def bulk_pipe() -> Unit:
 
 
 def socket_pair() -> Unit:
-    """Send ten datagrams of 1 KiB to a child through a socket and read its answers."""
+    """Return a unit that sends ten datagrams of 1 KiB to a child through a socket and reads its answers."""
     import socket
 
     ours, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -265,8 +265,8 @@ def socket_pair() -> Unit:
     return sent
 
 
-def start_threads() -> Unit:
-    """Start and join four threads."""
+def thread_starts() -> Unit:
+    """Return a unit that starts and joins four idle threads."""
     import threading
 
     def started() -> None:
@@ -280,7 +280,7 @@ def start_threads() -> Unit:
 
 
 def work_queue() -> Unit:
-    """Hand ten pieces of work to two threads through a queue and wait until they are done."""
+    """Return a unit that puts ten tasks on the queue of two threads and waits until they are done."""
     import queue
     import threading
 
@@ -302,83 +302,85 @@ def work_queue() -> Unit:
     return handed
 
 
-def _units(make: Callable[[], Unit]) -> Callable[[], Units]:
+def _repeated(make: Callable[[], Unit]) -> Callable[[], Units]:
     return lambda: repeat(make())
 
 
-#: A workload sets itself up and returns what does a number of its units.
+#: Functions that set up a workload and return a function that does a number of its units.
 WORKLOADS: dict[str, Callable[[], Units]] = {
     "recursion": workloads.recursion,
     "regex": workloads.regex,
     "json": workloads.json_text,
-    "lookups": _units(dictionary_lookups),
+    "lookups": _repeated(dictionary_lookups),
     # read a buffer of 1 MiB once
-    "read-1m": _units(lambda: partial(bytes(1 << 20).count, 1)),
+    "read-1m": _repeated(lambda: partial(bytes(1 << 20).count, 1)),
     # write 256 KiB, byte by byte from a table
-    "translate": _units(lambda: partial((bytes(range(256)) * 1024).translate, bytes(reversed(range(256))))),
+    "translate": _repeated(
+        lambda: partial((bytes(range(256)) * 1024).translate, bytes(reversed(range(256))))
+    ),
     "copy-2m": workloads.memory_copy,
     "copy-16m": lambda: workloads.memory_copy(16 << 20),
     # fill and free a new buffer of 4 MiB
-    "fill": _units(lambda: partial(bytearray, 4 << 20)),
-    "touch": _units(lambda: touch(1 << 20)),
-    "discard": _units(discard),
-    # make and drop 20 small mappings
-    "map": _units(lambda: times(20, lambda: mmap.mmap(-1, PAGE).close())),
-    # ask for the parent's number 200 times
-    "parent": _units(lambda: times(200, os.getppid)),
-    # look at the attributes of 50 files
-    "stat": _units(lambda: times(50, os.stat, Path(__file__))),
+    "fill": _repeated(lambda: partial(bytearray, 4 << 20)),
+    "touch": _repeated(lambda: touch_pages(1 << 20)),
+    "discard": _repeated(discard_pages),
+    # create and remove 20 small mappings
+    "map": _repeated(lambda: repeat_call(20, lambda: mmap.mmap(-1, PAGE).close())),
+    # get the process id of the parent 200 times
+    "parent": _repeated(lambda: repeat_call(200, os.getppid)),
+    # read the attributes of a file 50 times
+    "stat": _repeated(lambda: repeat_call(50, os.stat, Path(__file__))),
     # read 512 bytes of zeros 100 times
-    "zeros": _units(lambda: times(100, os.read, os.open("/dev/zero", os.O_RDONLY), 512)),
-    "make-files": _units(make_files),
-    "rename": _units(rename_files),
-    "rewrite": _units(rewrite_file),
-    "ping-pong": _units(ping_pong),
-    "bulk-pipe": _units(bulk_pipe),
-    "datagrams": _units(socket_pair),
+    "zeros": _repeated(lambda: repeat_call(100, os.read, os.open("/dev/zero", os.O_RDONLY), 512)),
+    "make-files": _repeated(file_creations),
+    "rename": _repeated(file_renames),
+    "rewrite": _repeated(file_rewrites),
+    "ping-pong": _repeated(ping_pong),
+    "bulk-pipe": _repeated(bulk_pipe),
+    "datagrams": _repeated(socket_pair),
     "hand-over": workloads.hand_over,
-    "start-threads": _units(start_threads),
-    "work-queue": _units(work_queue),
+    "start-threads": _repeated(thread_starts),
+    "work-queue": _repeated(work_queue),
     "accounts": workloads.sqlite,
     # with a write-ahead log, and with a rollback journal
-    "accounts-log": _units(lambda: accounts("wal")),
-    "accounts-journal": _units(lambda: accounts("truncate")),
-    # sum what passes a filter
-    "scan-filter": _units(
-        lambda: orders("select sum(price) from orders where price % 7 = 3 and customer > 20")
+    "accounts-log": _repeated(lambda: account_transfers("wal")),
+    "accounts-journal": _repeated(lambda: account_transfers("truncate")),
+    # filter and sum
+    "scan-filter": _repeated(
+        lambda: order_query("select sum(price) from orders where price % 7 = 3 and customer > 20")
     ),
     # group by customer
-    "scan-group": _units(
-        lambda: orders("select customer, count(*), avg(price) from orders group by customer")
+    "scan-group": _repeated(
+        lambda: order_query("select customer, count(*), avg(price) from orders group by customer")
     ),
     # join with the customers and sort
-    "scan-join": _units(
-        lambda: orders(
+    "scan-join": _repeated(
+        lambda: order_query(
             "select name, price from orders join customers on customers.id = customer"
             " where price > 800 order by price, name limit 20"
         )
     ),
     "deflate": workloads.compression,
-    "bzip": _units(bzip),
-    "lz": _units(lz),
+    "bzip": _repeated(bzip_compression),
+    "lz": _repeated(lzma_round_trip),
     "sort": workloads.sort,
     # sort 600 words
-    "sort-words": _units(lambda: partial(sorted, [f"word {i * 7919 % 104_729}" for i in range(600)])),
-    "heap": _units(heap),
+    "sort-words": _repeated(lambda: partial(sorted, [f"word {i * 7919 % 104_729}" for i in range(600)])),
+    "heap": _repeated(heap_pushes),
     "sha256": workloads.hashing,
-    "blake2": _units(hash_small),
-    "checksums": _units(checksums),
+    "blake2": _repeated(small_block_hashes),
+    "checksums": _repeated(buffer_checksums),
 }
 
 
-def leak() -> Unit:
-    """Keep 32 KiB that nobody frees."""
+def memory_leak() -> Unit:
+    """Return a unit that allocates 32 KiB that are never freed."""
     kept: list[bytearray] = []
     return lambda: kept.append(bytearray(32768))
 
 
-def contention() -> Unit:
-    """Wait for a lock that another thread holds while it sleeps for 0.2 ms."""
+def lock_contention() -> Unit:
+    """Return a unit that waits for a lock that another thread holds for 0.2 ms."""
     import threading
 
     lock, wanted, held = threading.Lock(), threading.Semaphore(0), threading.Semaphore(0)
@@ -401,8 +403,8 @@ def contention() -> Unit:
     return waited
 
 
-def small_buffer() -> Unit:
-    """Write 2 KiB to a file through a buffer of 64 bytes."""
+def small_buffer_writes() -> Unit:
+    """Return a unit that writes 2 KiB to a file, 64 bytes at a time."""
     handle = os.open(f"{os.environ['TMPDIR']}/buffered", os.O_CREAT | os.O_RDWR)
     part = bytes(64)
 
@@ -414,8 +416,8 @@ def small_buffer() -> Unit:
     return written
 
 
-def flush() -> Unit:
-    """Write 4 KiB and wait until the disk has them."""
+def flushed_writes() -> Unit:
+    """Return a unit that writes 4 KiB and waits until they are on the disk."""
     handle = os.open(f"{os.environ['TMPDIR']}/flushed", os.O_CREAT | os.O_RDWR)
     block = bytes(PAGE)
 
@@ -426,16 +428,16 @@ def flush() -> Unit:
     return flushed
 
 
-def poll() -> Unit:
-    """Ask ten times whether something has come, in place of waiting for it."""
+def polling_calls() -> Unit:
+    """Return a unit that polls a pipe ten times."""
     import select
 
     reading, _writing = os.pipe()
-    return times(10, select.select, [reading], [], [], 0)
+    return repeat_call(10, select.select, [reading], [], [], 0)
 
 
-def log() -> Unit:
-    """Format and write a line of a log."""
+def log_lines() -> Unit:
+    """Return a unit that formats and writes a line of a log."""
     handle = os.open(f"{os.environ['TMPDIR']}/log", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     lines = iter(range(10**9))
 
@@ -447,8 +449,8 @@ def log() -> Unit:
     return logged
 
 
-def helper() -> Unit:
-    """Start a process that ends at once, and wait for it."""
+def child_process_starts() -> Unit:
+    """Return a unit that starts a process that ends immediately, and waits for it."""
 
     def started() -> None:
         pid = os.fork()
@@ -459,15 +461,15 @@ def helper() -> Unit:
     return started
 
 
-def write_behind() -> Unit:
-    """Write 16 KiB to a growing file, which stays in the page cache."""
+def cached_writes() -> Unit:
+    """Return a unit that appends 16 KiB to a file in the page cache."""
     handle = os.open(f"{os.environ['TMPDIR']}/behind", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     block = bytes(4 * PAGE)
     return lambda: os.write(handle, block)
 
 
 def keep_memory(size: float) -> None:
-    """Keep `size` times 16 MiB of touched memory."""
+    """Allocate `size` * 16 MiB and write to every page."""
     pages = mmap.mmap(-1, max(1, int(size * 4096)) * PAGE)
     for at in range(0, len(pages), PAGE):
         pages[at] = 1
@@ -475,7 +477,7 @@ def keep_memory(size: float) -> None:
 
 
 def wake_up(size: float) -> None:
-    """Wake up a thread `size` times 500 times a second, which does nothing."""
+    """Start an idle thread that wakes up `size` * 500 times per second."""
     import threading
 
     def woken() -> None:
@@ -486,7 +488,7 @@ def wake_up(size: float) -> None:
 
 
 def keep_processes(size: float) -> None:
-    """Start `size` times ten processes, at least one, that sleep until we end."""
+    """Start `size` * 10 processes, at least one, that sleep until this process ends."""
     for _ in range(max(1, round(size * 10))):
         if os.fork() == 0:
             time.sleep(LONG)
@@ -494,15 +496,15 @@ def keep_processes(size: float) -> None:
 
 
 def keep_files(size: float) -> None:
-    """Keep `size` times 50 files open, at least one."""
+    """Open `size` * 50 files, at least one, and never close them."""
     KEPT.extend(os.open("/dev/null", os.O_RDONLY) for _ in range(max(1, round(size * 50))))
 
 
-#: What nobody frees.
+#: Objects that are never freed.
 KEPT: list[object] = []
-#: Seconds that no run takes.
+#: Seconds; longer than any run.
 LONG = 60.0
-#: Defects that are set up before the first transaction, of a size.
+#: Defects of a size that are set up before the first transaction.
 STANDING: dict[str, Callable[[float], None]] = {
     "kept-memory": keep_memory,
     "wakeups": wake_up,
@@ -510,20 +512,20 @@ STANDING: dict[str, Callable[[float], None]] = {
     "open-files": keep_files,
 }
 
-#: A defect sets itself up and returns one unit of it.
+#: Functions that set up a defect and return a unit of it.
 DEFECTS: dict[str, Callable[[], Unit]] = {
     # read a byte of zeros twenty times: a call for each byte
-    "extra-syscalls": lambda: times(20, os.read, os.open("/dev/zero", os.O_RDONLY), 1),
-    "extra-memory": lambda: touch(1 << 17),
-    "lock-contention": contention,
-    "small-buffer": small_buffer,
-    "extra-fsync": flush,
-    "polling": poll,
-    # ask another thread and wait for its answer, twice
+    "extra-syscalls": lambda: repeat_call(20, os.read, os.open("/dev/zero", os.O_RDONLY), 1),
+    "extra-memory": lambda: touch_pages(1 << 17),
+    "lock-contention": lock_contention,
+    "small-buffer": small_buffer_writes,
+    "extra-fsync": flushed_writes,
+    "polling": polling_calls,
+    # hand over to another thread and back, twice
     "extra-switches": lambda: partial(workloads.hand_over(), 1),
-    "logging": log,
-    "writes-behind": write_behind,
-    "extra-processes": helper,
-    # the last to calibrate: starting a process costs more with much memory
-    "leak": leak,
+    "logging": log_lines,
+    "writes-behind": cached_writes,
+    "extra-processes": child_process_starts,
+    # calibrated last: starting a process takes longer with more memory
+    "leak": memory_leak,
 }

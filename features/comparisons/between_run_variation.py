@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from data.comparisons.sides import Floats, Ints, Samples, Sides
 from features.comparisons.outliers import some
-from features.comparisons.summaries import flat, spread
+from features.comparisons.summaries import MAD, flat, spread
 
 #: Least number of operations to estimate the shift of a whole run.
 FEWEST = 5
@@ -24,22 +24,26 @@ _MEDIAN = np.pi / 2
 class RunLevels:
     """Medians of runs as logarithms, as if higher were better: differences are shares, negative is worse."""
 
-    #: history, baseline, target: shape (n_runs, n_configurations): In the order of the runs; NaN where a
-    #: configuration was not measured.
+    #: Shape (n_runs, n_configurations), in the order of the runs; NaN where not measured.
     history: Floats
     baseline: Floats
     target: Floats
-    operation: Ints  # shape (n_configurations,): The row of the comparison that each belongs to; ascending
-    #: Shape (n_configurations,): Variance of the difference of the sides due to their samples.
-    noise: Floats
+    operation: Ints  # shape (n_configurations,): row of the comparison, ascending
+    noise: Floats  # shape (n_configurations,): variance of the difference of the sides due to their samples
 
     @classmethod
     def of(cls, sides: Sides) -> RunLevels:
         """Return the medians of the runs of all sides; of summaries, the medians that they state."""
-        baseline, target = (_measured(side, five, sides.sign) for _, side, five in sides.both)
-        noise = sum(_noise(side, five) for _, side, five in sides.both)
-        history = _levels(sides.history, sides.sign)
-        return cls(history, baseline, target, sides.comparison, np.asarray(noise))
+        levels, noise = [], []
+        for _, side, five in sides.both:
+            runs, summary = _run_levels(side, sides.sign), side.lengths == 0
+            runs[:1, summary] = _logarithm(five[summary, 2], sides.sign[summary])
+            levels.append(runs)
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                variance = _MEDIAN * (spread(five) / five[:, 2]) ** 2 / side.lengths
+            noise.append(np.where(np.isfinite(variance), variance, 0.0))
+        history = _run_levels(sides.history, sides.sign)
+        return cls(history, levels[0], levels[1], sides.comparison, noise[0] + noise[1])
 
     @property
     def parts(self) -> tuple[Floats, Floats, Floats]:
@@ -54,9 +58,13 @@ class RunLevels:
         or target.
         """
         reference = mean(self.baseline)
-        found = tuple(self._moved(part - reference) for part in self.parts)
-        known = all(np.isfinite(moved).all() for moved in found[1:])
-        return (found[0], found[1], found[2]) if known else None
+        shifts = []
+        for part in self.parts:
+            operations = (self.per_operation(run) for run in part - reference)
+            medians = [middle(run) if np.isfinite(run).sum() >= FEWEST else np.nan for run in operations]
+            shifts.append(np.array(medians))
+        history, baseline, target = shifts
+        return None if np.isnan(baseline).any() or np.isnan(target).any() else (history, baseline, target)
 
     def own(self) -> RunLevels:
         """Return a copy without the shift that all operations of a run share; `self` if it is unknown."""
@@ -70,14 +78,10 @@ class RunLevels:
     def per_operation(self, values: Floats) -> Floats:
         """Return the median over the configurations of each operation, shape (n_operations,)."""
         starts = np.flatnonzero(np.diff(self.operation, prepend=-1))
-        stops, found = np.append(starts[1:], len(values)), values[starts]
-        for one in np.flatnonzero(stops - starts > 1).tolist():
-            found[one] = middle(values[starts[one] : stops[one]])
-        return found
-
-    def _moved(self, against: Floats) -> Floats:
-        each = (self.per_operation(run) for run in against)
-        return np.array([middle(run) if np.isfinite(run).sum() >= FEWEST else np.nan for run in each])
+        stops, medians = np.append(starts[1:], len(values)), values[starts]
+        for row in np.flatnonzero(stops - starts > 1).tolist():
+            medians[row] = middle(values[starts[row] : stops[row]])
+        return medians
 
 
 def middle(values: Floats) -> float:
@@ -97,21 +101,14 @@ def count(runs: Floats) -> Floats:
     return np.isfinite(runs).sum(axis=0).astype(np.float64)
 
 
-def _measured(side: Samples, five: Floats, sign: Floats) -> Floats:
-    """Return the level of every run of a side; of a summary, the median that it states."""
-    found, alone = _levels(side, sign), side.lengths == 0
-    found[:1, alone] = _logarithm(five[alone, 2], sign[alone])
-    return found
-
-
-def _levels(side: Samples, sign: Floats) -> Floats:
-    """Return the level of every run of a side, a run a row; one row at least."""
+def _run_levels(side: Samples, sign: Floats) -> Floats:
+    """Return the levels of the runs of a side, shape (n_runs or 1, n_configurations)."""
     levels = side.levels
     owner, place = flat(levels)
     orders, row = np.unique(levels.orders[place], return_inverse=True)
-    found = np.full((max(len(orders), 1), len(sign)), np.nan)
-    found[row, owner] = _logarithm(levels.values[place], sign[owner])
-    return found
+    runs = np.full((max(len(orders), 1), len(sign)), np.nan)
+    runs[row, owner] = _logarithm(levels.values[place], sign[owner])
+    return runs
 
 
 def _logarithm(values: Floats, sign: Floats) -> Floats:
@@ -119,19 +116,10 @@ def _logarithm(values: Floats, sign: Floats) -> Floats:
     return sign * np.log(values, out=np.full(len(values), np.nan), where=known)
 
 
-def _noise(side: Samples, five: Floats) -> Floats:
-    """Return the variance of a side's median due to its samples, relative to the median; else 0."""
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        found = _MEDIAN * (spread(five) / five[:, 2]) ** 2 / side.lengths
-    return np.where(np.isfinite(found), found, 0.0)
-
-
 #: A variance measured with at least this many degrees of freedom replaces the assumed one.
 ENOUGH = 5.0
 #: Steps between two runs are cut at this multiple of the usual one, as they may be changes.
 _ORDINARY_STEPS = 3.0
-#: Median of the absolute value of a standard normal variable.
-_MAD = 0.6745
 #: Degrees of freedom of squared steps between neighbours, which overlap (von Neumann 1941).
 _OVERLAP = 2 / 3
 #: Most degrees of freedom given to the variance of the other operations.
@@ -150,32 +138,25 @@ class Variance(NamedTuple):
 
     def with_others(self) -> Variance:
         """Return a copy with each variance shrunk towards the median of all."""
-        known = self.freedom > 0
-        if known.sum() <= 1:
+        has_data = self.freedom > 0
+        if has_data.sum() <= 1:
             return self
-        freedom = float(np.median(self.freedom[known]))
-        usual = np.median(self.value[known]) / (1 - 2 / (9 * freedom)) ** 3
-        others = min(_OTHERS, float(self.freedom[known].sum()) / 2)
-        own = np.where(known, self.value * self.freedom, 0.0)
-        return Variance((own + others * usual) / (self.freedom + others), self.freedom + others)
+        freedom = float(np.median(self.freedom[has_data]))
+        usual = np.median(self.value[has_data]) / (1 - 2 / (9 * freedom)) ** 3
+        others = min(_OTHERS, float(self.freedom[has_data].sum()) / 2)
+        squares = np.where(has_data, self.value * self.freedom, 0.0)
+        return Variance((squares + others * usual) / (self.freedom + others), self.freedom + others)
 
 
 def between_runs(history: Floats, baseline: Floats, target: Floats) -> Variance:
     """Estimate the variance of a run's level from runs of one side and from steps between earlier runs.
 
-    Parameters
-    ----------
-    history, baseline, target : ndarray of shape (n_runs, n_configurations)
-        NaN where a configuration was not measured in a run.
-
-    Returns
-    -------
-    Variance
-        Arrays of shape (n_configurations,).
+    Levels have shape (n_runs, n_configurations), NaN where a configuration was not measured in a run; the
+    result has arrays of shape (n_configurations,).
     """
     before = np.vstack([history, baseline])
-    earlier = _of_steps(before) if np.isfinite(history).sum() else _around(baseline)
-    after = _around(target)
+    earlier = _step_variance(before) if np.isfinite(history).any() else _variance_around_mean(baseline)
+    after = _variance_around_mean(target)
     freedom = earlier.freedom + after.freedom
     total = earlier.value * earlier.freedom + after.value * after.freedom
     return Variance(total / np.where(freedom > 0, freedom, 1.0), freedom)
@@ -188,31 +169,28 @@ def between_operations(shifts: Floats) -> Variance:
     """
     known = shifts[np.isfinite(shifts)]
     n = len(known)
-    if n < 2:  # noqa: PLR2004 - one differs from nothing
+    if n < 2:  # noqa: PLR2004 - a single value has no spread
         return Variance(np.zeros(1), np.zeros(1))
     few = _FEW[n - 2] if n - 2 < len(_FEW) else n / (n - 0.8)
-    spread = few * float(np.median(np.abs(known - np.median(known)))) / _MAD
+    spread = few * float(np.median(np.abs(known - np.median(known)))) / MAD
     return Variance(np.array([spread**2]), np.array([_EFFICIENCY * (n - 1)]))
 
 
-def _around(runs: Floats) -> Variance:
-    """Return the variance of the runs around their mean."""
+def _variance_around_mean(runs: Floats) -> Variance:
     freedom = np.maximum(count(runs) - 1, 0.0)
     squares = np.nansum((runs - mean(runs)) ** 2, axis=0)
     return Variance(squares / np.where(freedom > 0, freedom, 1.0), freedom)
 
 
-def _of_steps(runs: Floats) -> Variance:
-    """Return half the mean square of the steps between neighbours, large ones cut."""
-    steps = [_steps(column) for column in runs.T]
-    many = np.array([len(one) for one in steps], np.float64)
-    halves = np.array([np.mean(one**2) / 2 if len(one) else 0.0 for one in steps])
-    return Variance(halves, _OVERLAP * many)
-
-
-def _steps(runs: Floats) -> Floats:
-    steps = np.abs(np.diff(runs[np.isfinite(runs)]))
-    return np.minimum(steps, _ORDINARY_STEPS * np.median(steps) / _MAD) if len(steps) else steps
+def _step_variance(runs: Floats) -> Variance:
+    """Return half the mean square of the steps between neighbours, with large steps limited."""
+    halves, counts = np.zeros((2, runs.shape[1]))
+    for column, levels in enumerate(runs.T):
+        steps = np.abs(np.diff(levels[np.isfinite(levels)]))
+        if len(steps):
+            limited = np.minimum(steps, _ORDINARY_STEPS * np.median(steps) / MAD)
+            halves[column], counts[column] = np.mean(limited**2) / 2, len(steps)
+    return Variance(halves, _OVERLAP * counts)
 
 
 #: Between-run variation (standard deviation, as a share) assumed without evidence.
@@ -262,64 +240,55 @@ def offsets(sides: Sides, assumed: float = ASSUMED) -> Offsets:
     configurations; an unchanged run exceeds its limit with probability `LEVEL_WHOLE`.
     """
     levels = RunLevels.of(sides)
-    own = levels.own()
     level = LEVEL / sides.per_comparison[sides.comparison]
-    return Offsets(_whole(levels, assumed), _own(own, assumed, level))
+    return Offsets(_whole_shift(levels, assumed), _own_shifts(levels.own(), assumed, level))
 
 
-def _whole(levels: RunLevels, assumed: float) -> RunShift | None:
+def _whole_shift(levels: RunLevels, assumed: float) -> RunShift | None:
     if levels.common is None:
         return None
-    history, baseline, target = (moved[:, None] for moved in levels.common)
-    told = between_runs(history, baseline, target)
-    variance = _measured_or(told, assumed)
+    history, baseline, target = (shifts[:, None] for shifts in levels.common)
+    measured = between_runs(history, baseline, target)
+    variance = _at_least_assumed(measured, assumed)
     value, runs = _shift(history, baseline, target, variance)
-    limit = _quantile(told.freedom, np.array([LEVEL_WHOLE])) * np.sqrt(variance * runs)
-    return RunShift(value, limit, "runs" if told.freedom[0] >= ENOUGH else "assumed")
+    limit = _quantile(measured.freedom, np.array([LEVEL_WHOLE])) * np.sqrt(variance * runs)
+    return RunShift(value, limit, "runs" if measured.freedom[0] >= ENOUGH else "assumed")
 
 
-def _own(levels: RunLevels, assumed: float, level: Floats) -> RunShift:
-    told = between_runs(*levels.parts).with_others()
-    measured = told.freedom >= ENOUGH
-    variance = _measured_or(told, assumed)
+def _own_shifts(levels: RunLevels, assumed: float, level: Floats) -> RunShift:
+    measured = between_runs(*levels.parts).with_others()
+    is_measured = measured.freedom >= ENOUGH
+    variance = _at_least_assumed(measured, assumed)
     value, runs = _shift(*levels.parts, variance)
-    limit2 = _quantile(told.freedom, level) ** 2 * (variance * runs + levels.noise)
-    alike = between_operations(levels.per_operation(value))
+    limit2 = _quantile(measured.freedom, level) ** 2 * (variance * runs + levels.noise)
+    operations = between_operations(levels.per_operation(value))
+    by_operations = operations.freedom[0] >= ENOUGH
     if not np.isfinite(levels.history).any():
         # without history, the runs of two builds do not show the variation between builds
         noisier = np.maximum(levels.noise - np.median(levels.noise), 0.0)
-        limit2 = _beside(limit2, alike, level, measured, noisier)
-    by_operations = alike.freedom[0] >= ENOUGH
-    known: Known = "runs" if measured.all() else "operations" if by_operations else "assumed"
+        of_pair = _quantile(operations.freedom, level) ** 2 * (operations.value + noisier)
+        if not by_operations:
+            # most of so few operations may have changed
+            limit2 = np.maximum(limit2, np.minimum(of_pair, _AT_MOST**2 * limit2))
+        else:
+            limit2 = np.where(is_measured, np.maximum(limit2, of_pair), of_pair)
+    known: Known = "runs" if is_measured.all() else "operations" if by_operations else "assumed"
     return RunShift(value, np.sqrt(limit2), known)
 
 
-def _measured_or(told: Variance, assumed: float) -> Floats:
-    """Return the measured variance where it has enough degrees of freedom, else at least the assumed one."""
-    least = np.where(told.freedom >= ENOUGH, 0.0, assumed**2)
-    return np.maximum(told.value, least)
-
-
-def _beside(
-    limit2: Floats, alike: Variance, level: Floats, measured: NDArray[np.bool_], noisier: Floats
-) -> Floats:
-    """Widen limits by the scatter of the pair's operations; use it alone where runs give no estimate."""
-    of_pair = _quantile(alike.freedom, level) ** 2 * (alike.value + noisier)
-    if alike.freedom[0] < ENOUGH:
-        # most of so few operations may have changed
-        return np.maximum(limit2, np.minimum(of_pair, _AT_MOST**2 * limit2))
-    return np.where(measured, np.maximum(limit2, of_pair), of_pair)
+def _at_least_assumed(measured: Variance, assumed: float) -> Floats:
+    """Return the variances, at least the assumed one where the degrees of freedom are too few."""
+    return np.maximum(measured.value, np.where(measured.freedom >= ENOUGH, 0.0, assumed**2))
 
 
 def _shift(history: Floats, baseline: Floats, target: Floats, variance: Floats) -> tuple[Floats, Floats]:
     """Return the shift of the target from the earlier level, and its variance in units of a run's."""
     n_history, n_baseline, n_target = count(history), count(baseline), count(target)
     with np.errstate(divide="ignore", invalid="ignore"):
-        apart = np.abs(mean(history) - mean(baseline))
-        usual = _quantile(np.zeros(1), np.array([LEVEL])) * np.sqrt(
-            variance * (1 / n_history + 1 / n_baseline)
-        )
-        same = np.where(apart <= usual, n_history, 0.0)
+        distance = np.abs(mean(history) - mean(baseline))
+        error = np.sqrt(variance * (1 / n_history + 1 / n_baseline))
+        usual = _quantile(np.zeros(1), np.array([LEVEL])) * error
+        same = np.where(distance <= usual, n_history, 0.0)
         before = n_baseline + same
         earlier = np.where(same > 0, mean(history), 0.0)
         level = (n_baseline * mean(baseline) + same * earlier) / before
@@ -336,24 +305,22 @@ def _quantile(freedom: Floats, level: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class MachineOffsets:
-    """Between-run differences of all machines."""
+    """Between-run differences of all machines; arrays of shape (n_configurations,)."""
 
-    #: value, limit: shape (n_configurations,): Shifts without the shared one; see
-    #: `features.comparisons.between_run_variation.RunShift`.
-    value: Floats
+    value: Floats  # shift without the shared one; see `RunShift`
     limit: Floats
-    together: Floats  # shape (n_configurations,): Shift of its whole run; NaN if unknown
-    #: own, beyond: shape (n_configurations,): -1 where the configuration, or its whole run, is worse by more
-    #: than between-run variation, 1 where better, else 0.
+    together: Floats  # shift of the whole run; NaN if unknown
+    #: -1 where the configuration, or its whole run, is worse by more than between-run variation, 1 where
+    #: better, else 0.
     own: Ints
     beyond: Ints
-    machine: NDArray[np.str_]  # shape (n_configurations,)
+    machine: NDArray[np.str_]
     each: Mapping[str, Offsets]  # by machine
 
     @property
     def whole(self) -> Mapping[str, RunShift]:
         """Shift of the whole run by machine, for the machines where it is known."""
-        return {name: one.whole for name, one in self.each.items() if one.whole is not None}
+        return {name: part.whole for name, part in self.each.items() if part.whole is not None}
 
     def known(self, configuration: int) -> Known:
         """Return the evidence used to estimate between-run variation on the machine of a configuration."""
@@ -363,20 +330,17 @@ class MachineOffsets:
 def machine_offsets(sides: Sides, machines: Sequence[str], assumed: float) -> MachineOffsets:
     """Divide the shifts of the targets as `offsets` does, for each machine separately.
 
-    Parameters
-    ----------
-    machines : sequence of str, one per comparison
-    assumed : float
-        Between-run variation used where none can be estimated, as a share of the median.
+    machines: one per comparison. assumed: between-run variation where none can be estimated, as a share of
+    the median.
     """
     machine = np.array(machines, str)[sides.comparison]
     value, limit, together = np.full((3, len(machine)), np.nan)
     (own, beyond), each = np.zeros((2, len(machine)), np.int64), dict[str, Offsets]()
     for name in dict.fromkeys(machine.tolist()):
         rows = np.flatnonzero(machine == name)
-        found = each[name] = offsets(some(sides, rows), assumed)
-        value[rows], limit[rows], own[rows] = found.own.value, found.own.limit, found.own.beyond
-        if found.whole is not None:
-            together[rows] = found.whole.value
-            beyond[rows] = found.whole.beyond
+        part = each[name] = offsets(some(sides, rows), assumed)
+        value[rows], limit[rows], own[rows] = part.own.value, part.own.limit, part.own.beyond
+        if part.whole is not None:
+            together[rows] = part.whole.value
+            beyond[rows] = part.whole.beyond
     return MachineOffsets(value, limit, together, own, beyond, machine, each)

@@ -18,7 +18,7 @@ from data.parallel import Compute, side_by_side
 from data.params import load
 from data.paths import Places
 from data.tables.files import write_tables
-from features.comparisons.history import known_spreads, usual_spread
+from features.comparisons.history import usual_spread
 from features.comparisons.vectors import PreparedComparisons, computed, described, vectors, without_past
 
 RowIndices = NDArray[np.intp]
@@ -32,66 +32,42 @@ _TOGETHER = ["benchmark", "machine"]
 def parted(comparisons: pd.DataFrame, many: int = MANY) -> list[RowIndices]:
     """Return the row numbers of each block, in ascending order; at least one block."""
     sizes = comparisons.groupby(_TOGETHER, sort=False, dropna=False).size()
-    number = pd.Series(((sizes.cumsum() - sizes) // many).to_numpy(), sizes.index, dtype="int64")
-    block = number.reindex(pd.MultiIndex.from_frame(comparisons[_TOGETHER])).to_numpy()
-    found = [np.flatnonzero(block == one) for one in np.unique(block)]
-    return found or [np.arange(len(comparisons))]
+    numbers = pd.Series(((sizes.cumsum() - sizes) // many).to_numpy(), sizes.index, dtype="int64")
+    block = numbers.reindex(pd.MultiIndex.from_frame(comparisons[_TOGETHER])).to_numpy()
+    return [np.flatnonzero(block == number) for number in np.unique(block)] or [np.arange(len(comparisons))]
 
 
 def of_rows(
     tables: ComparisonTables, comparisons: pd.DataFrame, parts: Sequence[RowIndices]
 ) -> list[ComparisonTables]:
-    """Return the tables of each block."""
+    """Return the tables of each block of rows of `comparisons`, without labels if there are several."""
     if len(parts) == 1:
         return [ComparisonTables(tables.results, comparisons, tables.labels)]
     place = pd.MultiIndex.from_frame(tables.results[_TOGETHER])
-    found = []
+    blocks = []
     for rows in parts:
         block = comparisons.iloc[rows].reset_index(drop=True)
-        here = place.isin(pd.MultiIndex.from_frame(block[_TOGETHER].drop_duplicates()))
-        results = tables.results[here].reset_index(drop=True)
-        found.append(ComparisonTables(results, block, tables.labels[:0]))
-    return found
-
-
-def together(frames: Sequence[pd.DataFrame], parts: Sequence[RowIndices]) -> pd.DataFrame:
-    """Concatenate the results of several blocks, in the order of the comparisons."""
-    order = np.argsort(np.concatenate(parts), kind="stable")
-    return pd.concat(frames, ignore_index=True).iloc[order].reset_index(drop=True)
+        is_used = place.isin(pd.MultiIndex.from_frame(block[_TOGETHER].drop_duplicates()))
+        results = tables.results[is_used].reset_index(drop=True)
+        blocks.append(ComparisonTables(results, block, tables.labels[:0]))
+    return blocks
 
 
 #: Training data of the shipped champion.
 SHIPPED = Path("data/raw/measured")
+_CHANGE = "worst_change"
 Featurize = Callable[[ComparisonTables, pd.DataFrame], dict[str, pd.DataFrame]]
 
 
-def unlabelled(tables: ComparisonTables, valid: pd.DataFrame, featurize: Featurize) -> pd.DataFrame:
-    """Return the vectors of valid comparisons without a status."""
-    named = valid.assign(status=valid["status"].isna().map({True: "unlabelled", False: None}))
-    return featurize(tables, named)["features"]
-
-
 def shipped(own: pd.DataFrame, featurize: Featurize, directory: Path = SHIPPED) -> pd.DataFrame:
-    """Return the labelled vectors that the shipped champion was trained on.
+    """Return the labelled vectors that the shipped champion was trained on, from the tables of `directory`.
 
-    Parameters
-    ----------
-    own : DataFrame
-        The features of the project's own comparisons. Shipped vectors of the same operations are left out, so
-        that no fold is tested on operations of its training data.
-    featurize : callable
-        As `featurize`.
-    directory : Path
-        The directory of the shipped tables.
-
-    Raises
-    ------
-    InputError
-        If the tables are missing.
+    Shipped vectors of the operations of `own`, the project's features, are left out, so that no fold is
+    tested on operations of its training data. InputError if the tables are missing.
     """
     tables = ComparisonTables.read(directory)
-    found = featurize(tables, validate(tables).comparisons)["features"]
-    return found[~found["fold_group"].isin(own["fold_group"])].reset_index(drop=True)
+    features = featurize(tables, validate(tables).comparisons)["features"]
+    return features[~features["fold_group"].isin(own["fold_group"])].reset_index(drop=True)
 
 
 PLACES = Places("comparisons")
@@ -131,41 +107,47 @@ def featurize(
     head["fold_group"] = head["benchmark"] + "/" + head["operation"]
     head["status"] = judged.loc[kept, "status"].to_numpy()
     parts = parted(chosen, many)
-    where = compute if compute is not None and len(parts) > 1 else Compute()
-    sides = side_by_side(Sides.of, of_rows(tables, chosen, parts), where, "samples of comparisons")
-    spread = usual_spread(np.concatenate([known_spreads(one) for one in sides]))
-    tasks = [(one, features, spread) for one in sides]
-    computed_of = side_by_side(_with_and_without_past, tasks, where, "vectors of comparisons")
-    found, changes, bare, moved = (together(frames, parts) for frames in zip(*computed_of, strict=True))
+    compute = compute if compute is not None and len(parts) > 1 else Compute()
+    blocks = side_by_side(Sides.of, of_rows(tables, chosen, parts), compute, "samples of comparisons")
+    spread = usual_spread(blocks)
+    task = partial(_vectors_and_changes, features=features, spread=spread)
+    frames = side_by_side(task, blocks, compute, "vectors of comparisons")
+    # concatenated blocks, in the order of the comparisons
+    order = np.argsort(np.concatenate(parts), kind="stable")
+    vectors_and_changes, bare = (
+        pd.concat(part, ignore_index=True).iloc[order].reset_index(drop=True)
+        for part in zip(*frames, strict=True)
+    )
     return {
-        "features": pd.concat([head, found], axis=1),
-        "changes": pd.concat([head[["comparison_id"]], changes], axis=1),
-        "bare": pd.concat([head, bare, moved], axis=1),
+        "features": pd.concat([head, vectors_and_changes.drop(columns=_CHANGE)], axis=1),
+        "changes": pd.concat([head[["comparison_id"]], vectors_and_changes[[_CHANGE]]], axis=1),
+        "bare": pd.concat([head, bare], axis=1),
         "runs": pd.DataFrame({"spread": [spread]}),
     }
 
 
-def _with_and_without_past(task: tuple[Sides, FeatureSet, float]) -> tuple[pd.DataFrame, ...]:
-    sides, features, spread = task
-    return *_asked(sides, features, spread), *_asked(without_past(sides), features, spread)
-
-
-def _asked(sides: Sides, features: FeatureSet, spread: float) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the feature vectors of comparisons, and the worst change of their medians."""
-    asked = PreparedComparisons.of(sides, spread)
-    values = vectors(asked.sides, features, spread, asked.steps)
-    found = pd.DataFrame(values, columns=[*described(features)])
-    return found, pd.DataFrame({"worst_change": asked.worst_change})
+def _vectors_and_changes(
+    sides: Sides, features: FeatureSet, spread: float
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the vectors and worst changes of comparisons, with and without earlier versions."""
+    frames = []
+    for part in (sides, without_past(sides)):
+        prepared = PreparedComparisons.of(part, spread)
+        values = vectors(prepared.sides, features, spread, prepared.steps)
+        frame = pd.DataFrame(values, columns=[*described(features)])
+        frames.append(frame.assign(**{_CHANGE: prepared.worst_change}))
+    return frames[0], frames[1]
 
 
 def featurize_stage() -> None:
     """Stage featurize: write features, changes of medians, and unlabelled vectors for training."""
-    knobs = load(Comparisons)
-    how = knobs.section.featurize
+    params = load(Comparisons)
+    section = params.section.featurize
     tables, valid = ComparisonTables.read(PLACES.interim), Valid.read(PLACES.valid).comparisons
-    alike = partial(featurize, features=computed(how.set), compute=knobs.compute)
-    found = alike(tables, valid)
-    found["unlabelled"] = unlabelled(tables, valid, alike)
-    if how.start_from == "champion":
-        found["start"] = shipped(found["features"], alike)
-    write_tables(PLACES.processed, found, "zstd")
+    compute_features = partial(featurize, features=computed(section.set), compute=params.compute)
+    frames = compute_features(tables, valid)
+    without_status = valid["status"].isna().map({True: "unlabelled", False: None})
+    frames["unlabelled"] = compute_features(tables, valid.assign(status=without_status))["features"]
+    if section.start_from == "champion":
+        frames["start"] = shipped(frames["features"], compute_features)
+    write_tables(PLACES.processed, frames, "zstd")

@@ -1,8 +1,8 @@
-"""Features from the versions of an operation: is the step real, at the boundary, and new."""
+"""Features from the versions of an operation: the step is real, at the boundary, and new."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from data.comparisons.sides import Floats, Ints, Samples, Siblings, Sides, Versions
 from features.comparisons.outliers import far_runs
 from features.comparisons.summaries import (
+    MAD,
     NOISE_FLOOR,
-    Moments,
     first,
     last,
     mean,
@@ -22,6 +22,7 @@ from features.comparisons.summaries import (
     sampled,
     signed_root,
     spread,
+    step_variance,
     total_of,
 )
 
@@ -34,11 +35,8 @@ PRIOR_VERSIONS = 3.0
 _PAST, _AFTER = 30, 10
 #: Steps between versions are cut at this multiple of the usual one, as they may be changes.
 _ORDINARY_STEPS = 3.0
-
-RUNS = ("run_step", "run_spread")
+#: Directions of the features of runs; see `features.comparisons.vectors.DIRECTIONS`.
 RUNS_DIRECTIONS = {"run_step": -1, "run_spread": 0}
-
-
 #: Bounds of the prior, whatever the versions of the training data did: a slow-down of 7 % with tight samples
 #: remains plain where nothing else is known.
 _LEAST_PRIOR, _MOST_PRIOR = 0.002, 0.007
@@ -55,41 +53,40 @@ _ENOUGH_RUNS = 5
 class Yardstick(NamedTuple):
     """Between-run spread of each configuration, and the number of versions used to estimate it."""
 
-    spread: Floats  # shape (n_configurations,): The standard deviation of one run, as a share of the level
-    #: Shape (n_configurations,): Number of versions of history and baseline; with only one, `spread` is the
-    #: prior.
-    versions: Floats
+    spread: Floats  # shape (n_configurations,): standard deviation of one run, as a share of the level
+    versions: Floats  # shape (n_configurations,): versions of history and baseline; 1: `spread` is the prior
 
 
 class Steps(NamedTuple):
-    """The step of every configuration, as a share of its level; negative is worse."""
+    """The step of every configuration, as a share of its level; negative is worse.
 
-    #: step, error: shape (n_configurations,)
+    Arrays have the shape (n_configurations,). ``repeated`` is the number of repetitions of the target that
+    are worth a single one, as they share a run (the design effect of clustered samples; Kish 1965, section
+    5.4).
+    """
+
     step: Floats
     error: Floats
-    #: Shape (n_configurations,): How many repetitions of the target are worth a single one, as they share a
-    #: run (the design effect of clustered samples; Kish 1965, section 5.4).
     repeated: Floats
-    runs: Floats  # shape (n_configurations,): Number of versions of the target
+    runs: Floats  # number of versions of the target
     yardstick: Yardstick
 
 
 def run_features(steps: Steps) -> Floats:
-    """Return step / error and the logarithm of the spread, shape (len(RUNS), n_configurations)."""
+    """Return step / error and the logarithm of the spread, shape (2, n_configurations)."""
     return np.array((steps.step / steps.error, np.log(steps.yardstick.spread)))
 
 
-def known_spreads(sides: Sides) -> Floats:
-    """Return the between-run spread of each configuration with enough earlier runs."""
-    yardstick = run_steps(sides).yardstick
-    return yardstick.spread[yardstick.versions >= _ENOUGH_RUNS]
+def usual_spread(blocks: Sequence[Sides]) -> float:
+    """Return the median between-run spread of the configurations with enough earlier runs.
 
-
-def usual_spread(known: Floats) -> float:
-    """Return the median of `known_spreads`, within the bounds of the prior; `ORDINARY` without any."""
-    if not len(known):
-        return ORDINARY
-    return float(np.clip(np.median(known), _LEAST_PRIOR, _MOST_PRIOR))
+    It is within the bounds of the prior; `ORDINARY` without such configurations.
+    """
+    yardsticks = [run_steps(sides).yardstick for sides in blocks]
+    spreads = np.concatenate(
+        [yardstick.spread[yardstick.versions >= _ENOUGH_RUNS] for yardstick in yardsticks]
+    )
+    return float(np.clip(np.median(spreads), _LEAST_PRIOR, _MOST_PRIOR)) if len(spreads) else ORDINARY
 
 
 def within_runs(sides: Sides, steps: Steps) -> NDArray[np.bool_]:
@@ -98,54 +95,50 @@ def within_runs(sides: Sides, steps: Steps) -> NDArray[np.bool_]:
     Shape (n_configurations,); False with too few earlier runs, and where the target has several runs.
     """
     sampled = (sides.history.lengths > 0) & (sides.target.lengths > 0)
-    told = sampled & (steps.yardstick.versions >= _ENOUGH_RUNS) & (steps.runs == 1)
-    return np.asarray(told & (steps.step > -_SIGNIFICANT * steps.error))
+    has_evidence = sampled & (steps.yardstick.versions >= _ENOUGH_RUNS) & (steps.runs == 1)
+    return np.asarray(has_evidence & (steps.step > -_SIGNIFICANT * steps.error))
 
 
 def run_steps(sides: Sides, prior: float = ORDINARY) -> Steps:
-    """Compare the target with the level of all earlier runs, or with the only one."""
+    """Compare the target with the level of all earlier runs, or with the only one.
+
+    prior: standard deviation between runs without other evidence, as a share of the level.
+    """
+    sides = sides.normalized
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        return _run_steps(sides.normalized, prior)
+        size = np.abs(sides.baseline_five[:, 2])
+        step, error2 = _step_of_samples(sides, size)
+        yardstick, n_past, n_after, long_step = _step_of_runs(sides, size, prior)
+        # a target hardly worse than the last runs does not count as a step, whatever the older runs
+        lately = step - _LATELY * yardstick.spread * np.sqrt(1 / n_after + 1)
+        step = np.where(n_past > 1, np.fmax(long_step, lately), step)
+        unknown = PRIOR_VERSIONS / (PRIOR_VERSIONS + yardstick.versions - 1)
+        runs2 = yardstick.spread**2 * (1 / n_after + 1 / n_past)
+        noise2 = (spread(sides.baseline_five) / size) ** 2
+        each = sides.target.lengths / n_after
+        shared = yardstick.spread**2 / (yardstick.spread**2 + noise2)
+        repeated = 1 + np.maximum(each - 1, 0.0) * shared
+        return Steps(step, np.sqrt(runs2 + unknown * error2), repeated, n_after, yardstick)
 
 
-def _run_steps(sides: Sides, prior: float) -> Steps:
-    size = np.abs(sides.baseline_five[:, 2])
-    step, error2 = _of_repetitions(sides, size)
-    yardstick, n_past, n_after, long_step = _of_runs(sides, size, prior)
-    # a target hardly worse than the last runs does not count as a step, whatever the older runs
-    lately = step - _LATELY * yardstick.spread * np.sqrt(1 / n_after + 1)
-    step = np.where(n_past > 1, np.fmax(long_step, lately), step)
-    unknown = PRIOR_VERSIONS / (PRIOR_VERSIONS + yardstick.versions - 1)
-    runs2 = yardstick.spread**2 * (1 / n_after + 1 / n_past)
-    noise2 = (spread(sides.baseline_five) / size) ** 2
-    each = sides.target.lengths / n_after
-    shared = yardstick.spread**2 / (yardstick.spread**2 + noise2)
-    repeated = 1 + np.maximum(each - 1, 0.0) * shared
-    return Steps(step, np.sqrt(runs2 + unknown * error2), repeated, n_after, yardstick)
-
-
-def _of_repetitions(sides: Sides, size: Floats) -> tuple[Floats, Floats]:
+def _step_of_samples(sides: Sides, size: Floats) -> tuple[Floats, Floats]:
     """Return the smaller of the shifts of medians and means (share of `size`), and its squared error."""
-    b5, t5 = sides.baseline_five, sides.target_five
-    baseline, target = moments(sides.pooled).halves()
-    medians = sides.sign * (t5[:, 2] - b5[:, 2])
-    means = sides.sign * (target.mean - baseline.mean)
+    fives = sides.baseline_five, sides.target_five
+    halves = moments(sides.pooled).halves()
+    medians = sides.sign * (fives[1][:, 2] - fives[0][:, 2])
+    means = sides.sign * (halves[1].mean - halves[0].mean)
     step = np.fmax(medians, means) / size
-    n_b, n_t = _counts(baseline), _counts(target)
+    n_b, n_t = (np.where(side.n > 0, side.n, 5).astype(np.float64) for side in halves)
     degrees = np.maximum(n_b + n_t - 2, 3.0)
-    error2 = _variance(b5, baseline) / n_b + _variance(t5, target) / n_t
+    variance_b, variance_t = (
+        np.fmax(spread(five) ** 2, side.variance) for five, side in zip(fives, halves, strict=True)
+    )
+    error2 = variance_b / n_b + variance_t / n_t
     return step, error2 * (degrees / (degrees - 2)) ** 2 / size**2
 
 
-def _counts(known: Moments) -> Floats:
-    return np.where(known.n > 0, known.n, 5).astype(np.float64)
-
-
-def _variance(five: Floats, known: Moments) -> Floats:
-    return np.asarray(np.fmax(spread(five) ** 2, known.variance))
-
-
-def _of_runs(sides: Sides, size: Floats, prior: float) -> tuple[Yardstick, Floats, Floats, Floats]:
+def _step_of_runs(sides: Sides, size: Floats, prior: float) -> tuple[Yardstick, Floats, Floats, Floats]:
+    """Return the between-run spread, the numbers of earlier and target versions, and the step of levels."""
     sign = sides.sign[:, None] / size[:, None]
     b = sign * last(sides.baseline.levels, _PAST)
     t = sign * first(sides.target.levels, _AFTER)
@@ -155,7 +148,7 @@ def _of_runs(sides: Sides, size: Floats, prior: float) -> tuple[Yardstick, Float
     n_after = np.maximum(np.isfinite(t).sum(axis=1), 1).astype(np.float64)
     latest = packed(past, right=True)[:, -_PAST:]
     steps = np.abs(np.diff(latest, axis=1))
-    usual = quantile(steps, 0.5) / _MAD
+    usual = quantile(steps, 0.5) / MAD
     bound = _ORDINARY_STEPS * np.fmax(usual, NOISE_FLOOR)[:, None]
     squares = np.where(np.isfinite(steps), np.minimum(steps, bound) ** 2, 0.0)
     pairs = np.isfinite(steps).sum(axis=1)
@@ -180,8 +173,8 @@ SIBLING_DIRECTIONS: Mapping[str, int] = {"siblings_worse": 0}
 SIBLINGS = tuple(SIBLING_DIRECTIONS)
 
 
-class _Found(NamedTuple):
-    """Pairs of a comparison and a sibling's version that has the name of the target's first one."""
+class _SiblingPairs(NamedTuple):
+    """Pairs of a comparison and a sibling's version that has the name of the target's first version."""
 
     comparison: Ints
     version: Ints
@@ -201,29 +194,21 @@ def siblings_worse(sides: Sides) -> Floats:
     A sibling is another operation of the same benchmark on the same machine that was also measured at that
     version. Its step is Welch's t between the `_NEAR` versions before and at most `_NEAR` versions from it
     on, up to the target's last version: no later version is used. Siblings are weighted by the square of t
-    scaled to 0 at `_WORSE` and 1 at `_SURELY`. Where the source states the share itself, that share is
-    returned.
-
-    Returns
-    -------
-    ndarray of shape (n_comparisons,)
-        Between 0 and 1. NaN where fewer than `_ENOUGH_SIBLINGS` siblings are known.
+    scaled to 0 at `_WORSE` and 1 at `_SURELY`. A share that the source states is returned unchanged. Shape
+    (n_comparisons,), between 0 and 1; NaN with fewer than `_ENOUGH_SIBLINGS` known siblings.
     """
     siblings, stated = sides.siblings, sides.siblings_worse
-    counted = np.full(sides.n_comparisons, np.nan) if siblings is None else _counted(sides, siblings)
-    return counted if stated is None else np.where(np.isnan(stated), counted, stated)
-
-
-def _counted(sides: Sides, siblings: Siblings) -> Floats:
-    steps, ahead = _worsened(siblings.versions), _ahead(siblings.versions)
-    known, worse = np.zeros((2, sides.n_comparisons))
-    for pairs in _pairs(siblings):
-        reach = _reach(siblings, ahead, pairs)
-        seen = steps[reach, pairs.version]
-        told = np.isfinite(seen)
-        known += np.bincount(pairs.comparison[told], minlength=len(known))
-        worse += np.bincount(pairs.comparison[told], seen[told], minlength=len(known))
-    return np.asarray(worse / np.where(known >= _ENOUGH_SIBLINGS, known, np.nan))
+    shares = np.full(sides.n_comparisons, np.nan)
+    if siblings is not None:
+        steps, ahead = _worsened(siblings.versions), _ahead(siblings.versions)
+        number, worse = np.zeros((2, sides.n_comparisons))
+        for pairs in _sibling_pairs(siblings):
+            weights = steps[_reach(siblings, ahead, pairs), pairs.version]
+            finite = np.isfinite(weights)
+            number += np.bincount(pairs.comparison[finite], minlength=len(number))
+            worse += np.bincount(pairs.comparison[finite], weights[finite], minlength=len(number))
+        shares = worse / np.where(number >= _ENOUGH_SIBLINGS, number, np.nan)
+    return shares if stated is None else np.where(np.isnan(stated), shares, stated)
 
 
 def _worsened(versions: Versions) -> Floats:
@@ -238,11 +223,11 @@ def _worsened(versions: Versions) -> Floats:
         at = before[before + reach <= n]
         at = at[versions.series[at - _NEAR] == versions.series[at + reach - 1]]
         left, right = (level[at[:, None] + np.arange(*span)] for span in ((-_NEAR, 0), (0, reach)))
-        result[reach, at] = _clear(left, right)
+        result[reach, at] = _clearly_worse(left, right)
     return result
 
 
-def _clear(left: Floats, right: Floats) -> Floats:
+def _clearly_worse(left: Floats, right: Floats) -> Floats:
     """Return the windows' t without outliers on the left, scaled (`_WORSE`: 0, `_SURELY`: 1) and squared."""
     far = far_runs(np.abs(left))
     if far.any():
@@ -268,32 +253,31 @@ def _ahead(versions: Versions) -> Ints:
     return ahead
 
 
-def _pairs(siblings: Siblings) -> Iterator[_Found]:
-    """Yield every sibling's version that has the name of a target's first one, `_PAIRS` or so at once."""
+def _sibling_pairs(siblings: Siblings) -> Iterator[_SiblingPairs]:
+    """Yield the pairs, about `_PAIRS` at once."""
     versions = siblings.versions
     order = np.argsort(versions.name, kind="stable")
     names = versions.name[order]
     name = versions.name[np.minimum(siblings.first, len(names) - 1)]
-    asked = np.flatnonzero((siblings.stop - siblings.first >= _FEWEST) & (name >= 0))
-    start, stop = (np.searchsorted(names, name[asked], side) for side in ("left", "right"))
-    many = np.minimum(stop - start, _MOST)
-    for part in np.array_split(np.arange(len(asked)), max(1, int(many.sum()) // _PAIRS)):
-        owner = np.repeat(part, many[part])
-        within = np.arange(len(owner)) - np.repeat(np.cumsum(many[part]) - many[part], many[part])
-        place = start[owner] + within * (stop - start)[owner] // many[owner]
-        found = _Found(asked[owner], order[place])
-        own = versions.operation[siblings.first[found.comparison]]
-        other = versions.operation[found.version] != own
-        yield _Found(found.comparison[other], found.version[other])
+    rows = np.flatnonzero((siblings.stop - siblings.first >= _FEWEST) & (name >= 0))
+    start, stop = (np.searchsorted(names, name[rows], side) for side in ("left", "right"))
+    counts = np.minimum(stop - start, _MOST)
+    for part in np.array_split(np.arange(len(rows)), max(1, int(counts.sum()) // _PAIRS)):
+        owner = np.repeat(part, counts[part])
+        within = np.arange(len(owner)) - np.repeat(np.cumsum(counts[part]) - counts[part], counts[part])
+        place = start[owner] + within * (stop - start)[owner] // counts[owner]
+        comparison, version = rows[owner], order[place]
+        other = versions.operation[version] != versions.operation[siblings.first[comparison]]
+        yield _SiblingPairs(comparison[other], version[other])
 
 
-def _reach(siblings: Siblings, ahead: Ints, pairs: _Found) -> Ints:
+def _reach(siblings: Siblings, ahead: Ints, pairs: _SiblingPairs) -> Ints:
     """Return how many versions of each sibling may be used: the last of them is a version of the target."""
     reach = np.ones(len(pairs.version), np.int64)
     first, count = siblings.first[pairs.comparison], (siblings.stop - siblings.first)[pairs.comparison]
-    for own in range(1, min(int(count.max(initial=0)), _NEAR)):
-        name = siblings.versions.name[np.minimum(first + own, len(siblings.versions.name) - 1)]
-        name = np.where(own < count, name, -3)
+    for step in range(1, min(int(count.max(initial=0)), _NEAR)):
+        name = siblings.versions.name[np.minimum(first + step, len(siblings.versions.name) - 1)]
+        name = np.where(step < count, name, -3)
         for further in range(1, _NEAR):
             reach = np.where(ahead[further, pairs.version] == name, np.maximum(reach, further + 1), reach)
     return reach
@@ -303,8 +287,6 @@ def _reach(siblings: Siblings, ahead: Ints, pairs: _Found) -> Ints:
 _VERSIONS = 40
 #: Configurations handled at once, to bound memory.
 _BLOCK = 20_000
-#: The median absolute deviation of a normal distribution in standard deviations.
-_MAD = 0.6745
 #: Sliding windows of history are at most this many versions long.
 _WINDOW = 5
 #: Contrasts are cut off beyond these sizes.
@@ -335,7 +317,7 @@ HISTORY_DIRECTIONS = {name: 0 if name == "history_trend" else -1 for name in HIS
 
 
 def with_versions(sides: Sides) -> Ints:
-    """Return which configurations have at least two versions on a side, or history."""
+    """Return the indices of sampled configurations with at least two versions on a side, or history."""
     versions = _several(sides.baseline) | _several(sides.target) | (sides.history.lengths > 0)
     return np.flatnonzero(sampled(sides) & versions)
 
@@ -343,12 +325,8 @@ def with_versions(sides: Sides) -> Ints:
 def version_features(sides: Sides, rows: Ints) -> Floats:
     """Describe the step from baseline to target relative to the steps between earlier versions.
 
-    Every version counts with its median; negative is worse.
-
-    Returns
-    -------
-    ndarray of shape (len(HISTORY), n_configurations)
-        Rows in the order of `HISTORY`; NaN where unknown.
+    Every version counts with its median; negative is worse. Shape (len(HISTORY), n_configurations), rows in
+    the order of `HISTORY`; NaN where unknown.
     """
     result = np.full((len(HISTORY), len(sides.sign)), np.nan)
     baseline, target, history = (side.levels for side in (sides.baseline, sides.target, sides.history))
@@ -358,7 +336,7 @@ def version_features(sides: Sides, rows: Ints) -> Floats:
         b = sign * last(baseline.of(block), _VERSIONS)
         t = sign * first(target.of(block), _VERSIONS)
         h = sign * last(history.of(block), _VERSIONS)
-        result[:, block] = _described(b, t, h)
+        result[:, block] = _describe_versions(b, t, h)
     return result
 
 
@@ -371,15 +349,18 @@ def _several(samples: Samples) -> NDArray[np.bool_]:
     return (samples.lengths > 0) & (lowest < samples.orders[np.maximum(samples.stops - 1, 0)])
 
 
-def _described(b: Floats, t: Floats, h: Floats) -> Floats:
+def _describe_versions(b: Floats, t: Floats, h: Floats) -> Floats:
     past = packed(np.hstack([h, b]), right=True)
     level, target = quantile(b, 0.5), quantile(t, 0.5)
     floor = NOISE_FLOOR * np.abs(level)
-    jitter = np.maximum(_jitter(past), floor)
+    # the standard deviation between neighbouring versions, hardly affected by steps of the level
+    jitter = quantile(np.abs(np.diff(past, axis=1)), 0.5) / (MAD * np.sqrt(2))
+    jitter = np.maximum(jitter, floor)
     step = target - level
     long_ago = quantile(past, 0.5)
-    scatter = np.maximum(quantile(np.abs(past - long_ago[:, None]), 0.5) / _MAD, floor)
-    gain, sharpness = _split(b, t)
+    scatter = np.maximum(quantile(np.abs(past - long_ago[:, None]), 0.5) / MAD, floor)
+    gain, sharpness, _ = step_variance(b, t)
+    direction = np.sign(mean(t) - mean(b))
     enough = np.where((np.isfinite(past).sum(axis=1) >= _ENOUGH), 1.0, np.nan)
     with_history = np.where(np.isfinite(h).any(axis=1), 1.0, np.nan)
     contrast, excess, rank = _against_past_steps(past, t, jitter, floor)
@@ -388,13 +369,13 @@ def _described(b: Floats, t: Floats, h: Floats) -> Floats:
         [
             _version_t(b, t, floor),
             step / jitter,
-            gain,
-            sharpness,
+            direction * gain,
+            direction * sharpness,
             (_first_known(t) - level) / jitter,
             (quantile(t, 1.0) - level) / jitter,
             (_first_known(t[:, ::-1]) - level) / jitter,
             (target - long_ago) / scatter * with_history,
-            _above(past, t) * with_history,
+            _superiority(past, t) * with_history,
             _share(past <= target[:, None], past) * enough,
             _share(past <= (target - step / 2)[:, None], past) * enough,
             contrast,
@@ -406,43 +387,18 @@ def _described(b: Floats, t: Floats, h: Floats) -> Floats:
     )
 
 
-def _jitter(past: Floats) -> Floats:
-    """Return the standard deviation between neighbouring versions; steps of the level hardly touch it."""
-    return np.asarray(quantile(np.abs(np.diff(past, axis=1)), 0.5) / (_MAD * np.sqrt(2)))
-
-
 def _version_t(b: Floats, t: Floats, floor: Floats) -> Floats:
     """Return the t statistic of the versions' medians, with the variance of both sides pooled."""
     n_b, n_t = (np.isfinite(side).sum(axis=1) for side in (b, t))
     mean_b, mean_t = mean(b), mean(t)
-    squares = _squares(b - mean_b[:, None]) + _squares(t - mean_t[:, None])
+    squares_b, squares_t = (
+        total_of(np.where(np.isnan(deviations), 0.0, deviations) ** 2)
+        for deviations in (b - mean_b[:, None], t - mean_t[:, None])
+    )
+    squares = squares_b + squares_t
     degrees = n_b + n_t - 2
     deviation = np.sqrt(squares / np.where(degrees > 0, degrees, np.nan))
     return np.asarray((mean_t - mean_b) / (np.maximum(deviation, floor) * np.sqrt(1 / n_b + 1 / n_t)))
-
-
-def _squares(deviations: Floats) -> Floats:
-    """Return the sum of squares of the finite values of each row."""
-    return total_of(np.where(np.isnan(deviations), 0.0, deviations) ** 2)
-
-
-def _split(b: Floats, t: Floats) -> tuple[Floats, Floats]:
-    """Return the variance explained by a step at the boundary: share of all, and of the best step's."""
-    both = np.hstack([b, t])
-    known = np.isfinite(both)
-    centred = np.where(known, both - mean(both)[:, None], 0.0)
-    total = _squares(centred)
-    n = known.sum(axis=1)[:, None]
-    left = np.cumsum(known, axis=1)[:, :-1]
-    sums = np.cumsum(centred, axis=1)[:, :-1]
-    inside = (left > 0) & (left < n)
-    explained = np.where(inside, sums**2 * n / np.where(inside, left * (n - left), 1), 0.0)
-    boundary = b.shape[1] - 1
-    whole = np.where(total > 0, total, np.nan)
-    best = explained.max(axis=1)
-    sharpness = explained[:, boundary] / np.where(best > 0, best, np.nan)
-    sign = np.sign(mean(t) - mean(b))
-    return sign * explained[:, boundary] / whole, sign * sharpness
 
 
 def _against_past_steps(
@@ -457,9 +413,9 @@ def _against_past_steps(
     """
     contrast, excess, rank = np.full((3, len(past)), np.nan)
     versions = np.minimum(np.isfinite(t).sum(axis=1), _WINDOW)
-    known = np.isfinite(past).sum(axis=1)
+    number = np.isfinite(past).sum(axis=1)
     for width in sorted(set(versions.tolist()) - {0}):
-        rows = np.flatnonzero((versions == width) & (known >= 2 * width))
+        rows = np.flatnonzero((versions == width) & (number >= 2 * width))
         if not len(rows):
             continue
         least = (jitter if width == 1 else floor)[rows]
@@ -485,7 +441,7 @@ def _share(condition: NDArray[np.bool_], values: Floats) -> Floats:
     return np.asarray((condition & known).sum(axis=1) / np.where(count > 0, count, np.nan))
 
 
-def _above(past: Floats, t: Floats) -> Floats:
+def _superiority(past: Floats, t: Floats) -> Floats:
     """Return how often the target is better than past versions, as a share of pairs; ties count half."""
     wins = np.zeros(len(past))
     pairs = np.zeros(len(past))

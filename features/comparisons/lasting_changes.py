@@ -1,8 +1,8 @@
-"""Lasting changes over a whole history: steps, and creeping drops that no comparison of two versions shows.
+"""Lasting changes in a whole history: steps, and creeping drops that no comparison of two versions shows.
 
-The medians of versions are cut into segments of one level each. If several steps to worse follow each other,
-or one is blurred, and a straight decline explains them better, the change is a creeping drop: several small
-losses within tolerance that add up (seed 000, chapter 5).
+The medians of versions are divided into segments of constant level. Consecutive steps for the worse, or a
+blurred one, are a creeping drop if a linear decline explains them better: several small losses within the
+tolerance that add up (seed 000, chapter 5).
 """
 
 from __future__ import annotations
@@ -29,22 +29,20 @@ _STEPS = 12
 
 @dataclass(frozen=True)
 class Courses:
-    """Many series, and the cost of each of their segments."""
+    """Series of equal length, and the cost of each of their segments."""
 
     rows: Floats  # shape (n, width): In units of their noise; NaN is unknown
 
     @cached_property
     def weights(self) -> Floats:
-        """How many values are known before each place, shape (n, width + 1)."""
+        """Number of known values before each place, shape (n, width + 1)."""
         return _summed(np.isfinite(self.rows).astype(np.float64))
 
     @cached_property
     def costs(self) -> Floats:
-        """Cost of the segment between each two places; infinite where it has fewer than `SHORTEST` values.
+        """Cost of the segment between each two places, shape (n, width + 1, width + 1).
 
-        Returns
-        -------
-        ndarray of shape (n, width + 1, width + 1)
+        Infinite where the segment has fewer than `SHORTEST` values.
         """
         weight, total = (summed[:, None] - summed[:, :, None] for summed in (self.weights, self._sums))
         squares = _summed(np.nan_to_num(self.rows) ** 2)
@@ -55,21 +53,21 @@ class Courses:
         return cost
 
     def best(self, penalty: float) -> Best:
-        """Find the best courses up to each place and from each place on, where each step costs `penalty`."""
+        """Return the best courses up to each place and from each place on; each step costs `penalty`."""
         n, width = self.rows.shape
         before, behind = np.full((2, n, width + 1), np.inf)
         begins, ends = np.zeros((n, width + 1), np.int64), np.full((n, width + 1), width)
         before[:, 0] = behind[:, width] = -penalty
         each, costs = np.arange(n), self.costs
         for at in range(1, width + 1):
-            found = before[:, :at] + costs[:, :at, at]
-            begins[:, at] = where = found.argmin(axis=1)
-            before[:, at] = found[each, where] + penalty
+            totals = before[:, :at] + costs[:, :at, at]
+            begins[:, at] = best = totals.argmin(axis=1)
+            before[:, at] = totals[each, best] + penalty
         for at in range(width - 1, -1, -1):
-            found = behind[:, at + 1 :] + costs[:, at, at + 1 :]
-            where = found.argmin(axis=1)
-            ends[:, at] = where + at + 1
-            behind[:, at] = found[each, where] + penalty
+            totals = behind[:, at + 1 :] + costs[:, at, at + 1 :]
+            best = totals.argmin(axis=1)
+            ends[:, at] = best + at + 1
+            behind[:, at] = totals[each, best] + penalty
         return Best(penalty, before, begins, behind, ends)
 
     def level(self, starts: Ints, stops: Ints) -> Floats:
@@ -80,7 +78,7 @@ class Courses:
         return np.asarray(total / np.where(weight > 0, weight, np.nan))
 
     def held(self, starts: Ints, stops: Ints) -> Floats:
-        """Return how many values one segment of every series holds, shape (n,)."""
+        """Return the number of known values of one segment of every series, shape (n,)."""
         each = np.arange(len(self.rows))
         return np.asarray(self.weights[each, stops] - self.weights[each, starts])
 
@@ -91,32 +89,28 @@ class Courses:
 
 @dataclass(frozen=True)
 class Best:
-    """The best courses of many series where a step costs `penalty`; arrays of shape (n, width + 1)."""
+    """The best piecewise constant courses of series; arrays of shape (n, width + 1)."""
 
     penalty: float
-    #: before, behind: cost of the best course up to each place, and from it on.
-    before: Floats
-    #: begins, ends: where its last segment begins, and its first one ends.
-    begins: Ints
-    behind: Floats
-    ends: Ints
+    before: Floats  # cost of the best course up to each place
+    begins: Ints  # begin of its last segment
+    behind: Floats  # cost of the best course from each place on
+    ends: Ints  # end of its first segment
 
 
 @dataclass(frozen=True)
 class Step:
-    """The step of the best course that has one near a place, in every series; shape (n,)."""
+    """The step near a place in the best course with such a step, of every series; arrays of shape (n,)."""
 
-    #: The level behind it less the level before it; NaN where there are too few values for two segments.
-    size: Floats
-    lasts: Floats  # how many values the shorter one of the two segments holds
-    #: How much more the best course without a step near the place costs, with the sign of the size.
-    evidence: Floats
-    others: Floats  # the largest other step of the course
-    count: Floats  # how many others there are
+    size: Floats  # level after the step minus level before; NaN with too few values for two segments
+    lasts: Floats  # number of values of the shorter one of the two segments
+    evidence: Floats  # additional cost of the best course without a step near the place; sign of the size
+    others: Floats  # size of the largest other step of the course
+    count: Floats  # number of other steps
 
 
 def step_near(place: int, courses: Courses, penalty: float) -> Step:
-    """Describe the step of every best course near one place: between two values, counted from the left."""
+    """Return the step of every series near `place`, the number of values before the boundary."""
     best = courses.best(penalty)
     each, near = np.arange(len(courses.rows)), np.arange(place - NEAR + 1, place + NEAR)
     near = near[(near >= 0) & (near < best.before.shape[1])]
@@ -125,9 +119,14 @@ def step_near(place: int, courses: Courses, penalty: float) -> Step:
     start, stop = best.begins[each, at], best.ends[each, at]
     before, behind = courses.level(start, at), courses.level(at, stop)
     size = np.where(np.isfinite(cost), behind - before, np.nan)
-    evidence = _without(place, courses, best) - cost
-    to_left = _walked(courses, start, before, best.begins, 0)
-    to_right = _walked(courses, stop, behind, best.ends, courses.rows.shape[1])
+    # the best course without a step near the place
+    width = courses.rows.shape[1]
+    starts, stops = max(place - NEAR + 1, 1), min(place + NEAR, width)
+    across = courses.costs[:, :starts, stops:]
+    total = best.before[:, :starts, None] + across + best.behind[:, None, stops:]
+    evidence = total.min(axis=(1, 2)) + 2 * best.penalty - cost
+    to_left = _other_steps(courses, start, before, best.begins, 0)
+    to_right = _other_steps(courses, stop, behind, best.ends, width)
     return Step(
         size,
         np.minimum(courses.held(start, at), courses.held(at, stop)),
@@ -137,38 +136,29 @@ def step_near(place: int, courses: Courses, penalty: float) -> Step:
     )
 
 
-def _without(place: int, courses: Courses, best: Best) -> Floats:
-    """Return the cost of the best segmentation without a step near a place."""
-    starts, width = max(place - NEAR + 1, 1), courses.rows.shape[1]
-    stops = min(place + NEAR, width)
-    across = courses.costs[:, :starts, stops:]
-    total = best.before[:, :starts, None] + across + best.behind[:, None, stops:]
-    return np.asarray(total.min(axis=(1, 2)) + 2 * best.penalty)
-
-
-def _walked(courses: Courses, at: Ints, level: Floats, turns: Ints, end: int) -> tuple[Floats, Floats]:
+def _other_steps(courses: Courses, at: Ints, level: Floats, turns: Ints, end: int) -> tuple[Floats, Floats]:
     """Return the size of the largest step from a place towards one end, and the number of steps."""
     each = np.arange(len(at))
     largest, count = np.zeros((2, len(at)))
     for _ in range(_STEPS):
         following = turns[each, at]
-        there = courses.level(np.minimum(at, following), np.maximum(at, following))
-        live = (at != end) & np.isfinite(there)
-        largest = np.where(live, np.fmax(largest, np.abs(there - level)), largest)
+        next_level = courses.level(np.minimum(at, following), np.maximum(at, following))
+        live = (at != end) & np.isfinite(next_level)
+        largest = np.where(live, np.fmax(largest, np.abs(next_level - level)), largest)
         count += live
-        at, level = np.where(live, following, end), np.where(live, there, level)
+        at, level = np.where(live, following, end), np.where(live, next_level, level)
     return largest, count
 
 
 def without_spikes(rows: Floats) -> Floats:
-    """Return the running median of three: an excursion of one value disappears, a step stays where it is."""
+    """Return the running median of three: single outliers disappear, steps keep their place."""
     left, right = np.hstack([rows[:, :1], rows[:, :-1]]), np.hstack([rows[:, 1:], rows[:, -1:]])
     left, right = (np.where(np.isfinite(side), side, rows) for side in (left, right))
     return np.maximum(np.minimum(left, rows), np.minimum(np.maximum(left, rows), right))
 
 
 def _summed(values: Floats) -> Floats:
-    """Return the sums before each place."""
+    """Return the sums of the values before each place, shape (n, width + 1)."""
     return np.hstack([np.zeros((len(values), 1)), np.cumsum(values, axis=1)])
 
 
@@ -193,49 +183,37 @@ def scatter(rows: Floats, apart: Sequence[int] = _APART) -> Floats:
     """Return the standard deviation between versions, robust to lasting changes, shape (n,).
 
     The largest of several robust estimates from distances between versions `apart` places apart (where noise
-    drifts, direct neighbours are too similar), at least `NOISE_FLOOR`. NaN with fewer than 4 versions.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n, width)
-        Logarithms of the medians of versions; NaN is unknown.
+    drifts, direct neighbours are too similar), at least `NOISE_FLOOR`. NaN with fewer than 4 versions. rows:
+    shape (n, width), logarithms of the medians of versions, NaN where unknown.
     """
-    known = packed(rows, right=False)
-    found = np.full(len(rows), NOISE_FLOOR)
+    ordered = packed(rows, right=False)
+    noise = np.full(len(rows), NOISE_FLOOR)
     for lag in apart:
-        distances = np.abs(known[:, lag:] - known[:, :-lag]) / np.sqrt(2)
+        distances = np.abs(ordered[:, lag:] - ordered[:, :-lag]) / np.sqrt(2)
         if distances.shape[1]:
             for share, deviations in _DISTANCES:
-                found = np.fmax(found, quantile(distances, share) / deviations)
-    return np.where(np.isfinite(rows).sum(axis=1) >= _ENOUGH, found, np.nan)
+                noise = np.fmax(noise, quantile(distances, share) / deviations)
+    return np.where(np.isfinite(rows).sum(axis=1) >= _ENOUGH, noise, np.nan)
 
 
 def instability(five: Floats, counts: Floats, noise: Floats) -> Floats:
     """Return the smallest change of a median that is distinguishable from noise with a confidence of 95 %.
 
-    That is 1.96 standard deviations of the difference of two versions' medians. The deviation of a median is
-    `noise`, but at least 1.2533 x interquartile range (converted to normal deviations) / sqrt(repetitions),
-    median over all versions. An operation is unstable if the result is above 5 % (`WANTED`).
+    A share of the median, shape (n,): 1.96 standard deviations of the difference of two versions' medians.
+    The deviation of a median is `noise`, but at least 1.2533 x interquartile range (converted to normal
+    deviations) / sqrt(repetitions), median over all versions; NaN where neither is known. An operation is
+    unstable if the result is above 5 % (`WANTED`).
 
-    Parameters
-    ----------
-    five : ndarray of shape (n, n_versions, 5)
-        Minimum, quartiles and maximum; NaN where nothing was measured.
-    counts : ndarray of shape (n, n_versions)
-        Number of repetitions; 0 where unknown, which counts as 5.
-    noise : ndarray of shape (n,)
-        Standard deviation between versions apart from lasting changes, as `scatter` returns it.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        As a share of the median; NaN where neither is known.
+    five: shape (n, n_versions, 5), minimum, quartiles and maximum, NaN where not measured. counts: shape (n,
+    n_versions), number of repetitions, 0 where unknown, which counts as 5. noise: shape (n,), as `scatter`
+    returns it.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         medians = np.where(five[..., 2] > 0, five[..., 2], np.nan)
         spread = (five[..., 3] - five[..., 1]) / medians / _IQR
-    many = np.where(counts > 0, counts, _REPETITIONS)
-    repeated = quantile(np.where(many > 1, _MEDIAN_ERROR * spread / np.sqrt(many), np.nan), 0.5)
+    repetitions = np.where(counts > 0, counts, _REPETITIONS)
+    errors = np.where(repetitions > 1, _MEDIAN_ERROR * spread / np.sqrt(repetitions), np.nan)
+    repeated = quantile(errors, 0.5)
     return np.asarray(_TOLD * np.fmax(noise, repeated))
 
 
@@ -277,68 +255,64 @@ def shifts(medians: Floats, signs: Floats) -> tuple[list[tuple[Shift, ...]], Flo
     The first search estimates the noise from neighbouring versions. The changes found are then removed, the
     noise is estimated again, and the search is repeated until its result no longer changes.
 
-    Parameters
-    ----------
-    medians : ndarray of shape (n, n_versions)
-        Above 0; NaN where not measured.
-    signs : ndarray of shape (n,)
-        1 where higher is better, -1 where lower is.
-
-    Returns
-    -------
-    changes : list of tuple of Shift
-        One tuple per series, the earliest change first; none below `SMALLEST`.
-    noise : ndarray of shape (n,)
-        As `scatter` returns it, without the changes.
+    medians: shape (n, n_versions), above 0, NaN where not measured. signs: shape (n,), 1 where higher is
+    better, -1 where lower is. Returns the changes of each series, the earliest first, without those below
+    `SMALLEST`; and the noise, shape (n,), as `scatter` returns it, without the changes.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         logs = np.where(medians > 0, np.log(medians), np.nan)
     noise = scatter(logs)
-    found = _changes(logs, signs, scatter(logs, apart=(1,)))
-    left = [row for row, own in enumerate(found) if own]
+    changes = _find_changes(logs, signs, scatter(logs, apart=(1,)))
+    left = [row for row, shifts in enumerate(changes) if shifts]
     for _ in range(_ROUNDS):
-        without = scatter(_levelled(logs[left], signs[left], [found[row] for row in left]))
+        without = scatter(_without_changes(logs[left], signs[left], [changes[row] for row in left]))
         # the minimum: so the loop ends, and changes that a course misses do not count as noise
         noise[left] = np.fmin(noise[left], without)
-        then = zip(left, _changes(logs[left], signs[left], noise[left]), strict=True)
-        changed = {row: own for row, own in then if own != found[row]}
-        for row, own in changed.items():
-            found[row] = own
+        repeated = zip(left, _find_changes(logs[left], signs[left], noise[left]), strict=True)
+        changed = {row: shifts for row, shifts in repeated if shifts != changes[row]}
+        for row, shifts_of_row in changed.items():
+            changes[row] = shifts_of_row
         left = [*changed]
-    return [tuple(one for one in own if abs(one.share) >= SMALLEST) for own in found], noise
+    return [tuple(shift for shift in row if abs(shift.share) >= SMALLEST) for row in changes], noise
 
 
-def _levelled(logs: Floats, signs: Floats, found: Sequence[Sequence[Shift]]) -> Floats:
-    """Return series without their changes."""
+def _without_changes(logs: Floats, signs: Floats, changes: Sequence[Sequence[Shift]]) -> Floats:
     versions, levelled = np.arange(logs.shape[1]), logs.copy()
-    for row, (sign, own) in enumerate(zip(signs.tolist(), found, strict=True)):
-        for one in own:
-            course = np.clip((versions - one.first + 1) / (one.last - one.first + 1), 0, 1)
-            levelled[row] -= np.log1p(sign * one.share) * course
+    for row, (sign, shifts) in enumerate(zip(signs.tolist(), changes, strict=True)):
+        for shift in shifts:
+            course = np.clip((versions - shift.first + 1) / (shift.last - shift.first + 1), 0, 1)
+            levelled[row] -= np.log1p(sign * shift.share) * course
     return levelled
 
 
-def _changes(logs: Floats, signs: Floats, noise: Floats) -> list[tuple[Shift, ...]]:
-    """Find the changes of series with this noise, including those below `SMALLEST`."""
+def _find_changes(logs: Floats, signs: Floats, noise: Floats) -> list[tuple[Shift, ...]]:
+    """Return the changes of series with this noise, including those below `SMALLEST`."""
     known = np.isfinite(logs)
     width = int(known.sum(axis=1).max(initial=0))
-    found: list[tuple[Shift, ...]] = [()] * len(logs)
-    asked = np.flatnonzero(known.sum(axis=1) >= _CHANGES_ENOUGH)
-    each = max(1, _BLOCK // (width + 1) ** 2)
-    for start in range(0, len(asked), each):
-        rows = asked[start : start + each]
+    changes: list[tuple[Shift, ...]] = [()] * len(logs)
+    long_enough = np.flatnonzero(known.sum(axis=1) >= _CHANGES_ENOUGH)
+    size = max(1, _BLOCK // (width + 1) ** 2)
+    for start in range(0, len(long_enough), size):
+        rows = long_enough[start : start + size]
         place = np.argsort(~known[rows], axis=1, kind="stable")[:, :width]
         ordered = np.take_along_axis(logs[rows], place, axis=1) * signs[rows, None]
-        courses = Courses(_calm(ordered / noise[rows, None]))
-        cuts = _cuts(courses.best(PENALTY).begins)
-        for row, own in enumerate(cuts):
-            if len(own) > 2:  # noqa: PLR2004 - the two ends
-                series = _Stepped(courses.rows[row], ordered[row], own, float(signs[rows[row]]))
-                found[rows[row]] = tuple(_placed(one, place[row]) for one in series.shifts())
-    return found
+        courses = Courses(_without_outliers(ordered / noise[rows, None]))
+        for row, begins in enumerate(courses.best(PENALTY).begins):
+            # the begins of the segments of the best course, and the end
+            cuts = [len(begins) - 1]
+            while cuts[0] > 0:
+                cuts.insert(0, int(begins[cuts[0]]))
+            if len(cuts) > 2:  # noqa: PLR2004 - the two ends
+                series = _SteppedSeries(courses.rows[row], ordered[row], cuts, float(signs[rows[row]]))
+                versions = place[row].tolist()
+                changes[rows[row]] = tuple(
+                    shift._replace(first=versions[shift.first], last=versions[shift.last])
+                    for shift in series.shifts()
+                )
+    return changes
 
 
-def _calm(rows: Floats) -> Floats:
+def _without_outliers(rows: Floats) -> Floats:
     """Limit the distance of single versions from the running median, as outliers are not levels."""
     half = _WINDOW // 2
     padded = np.pad(rows, ((0, 0), (half, half)), constant_values=np.nan)
@@ -347,22 +321,7 @@ def _calm(rows: Floats) -> Floats:
     return np.clip(rows, middle - _FARTHEST, middle + _FARTHEST)
 
 
-def _cuts(begins: Ints) -> list[list[int]]:
-    """Return where the segments of the best course of every series begin, and the end."""
-    found = []
-    for row in begins:
-        cuts = [len(row) - 1]
-        while cuts[-1] > 0:
-            cuts.append(int(row[cuts[-1]]))
-        found.append(cuts[::-1])
-    return found
-
-
-def _placed(shift: Shift, place: Ints) -> Shift:
-    return shift._replace(first=int(place[shift.first]), last=int(place[shift.last]))
-
-
-class _Stepped:
+class _SteppedSeries:
     """One series with steps; positive is better, `calm` is in units of its noise."""
 
     def __init__(self, calm: Floats, logs: Floats, cuts: Sequence[int], sign: float) -> None:
@@ -373,23 +332,21 @@ class _Stepped:
         """Yield the changes, the earliest first."""
         at = 0
         while at + 1 < len(self._levels):
-            declines = (self._decline(at, end) for end in range(self._worse_until(at), at, -1))
-            found = next((one for one in declines if one is not None), None)
-            shift, at = found if found is not None else (self._step(at), at + 1)
+            # the last segment to which the levels fall
+            lowest = at
+            while lowest + 1 < len(self._levels) and self._levels[lowest + 1] < self._levels[lowest]:
+                lowest += 1
+            declines = (self._decline(at, end) for end in range(lowest, at, -1))
+            decline = next((shift for shift in declines if shift is not None), None)
+            if decline is not None:
+                shift, at = decline
+            else:
+                share = self._relative_change(self._levels[at], self._levels[at + 1])
+                cut = self._cuts[at + 1]
+                shift, at = Shift("gain" if share > 0 else "drop", cut, cut, share), at + 1
             yield shift
 
-    def _worse_until(self, at: int) -> int:
-        """Return the last segment to which the levels fall."""
-        end = at
-        while end + 1 < len(self._levels) and self._levels[end + 1] < self._levels[end]:
-            end += 1
-        return end
-
-    def _step(self, at: int) -> Shift:
-        share = self._share(self._levels[at], self._levels[at + 1])
-        return Shift("gain" if share > 0 else "drop", self._cuts[at + 1], self._cuts[at + 1], share)
-
-    def _share(self, before: float, after: float) -> float:
+    def _relative_change(self, before: float, after: float) -> float:
         return float(self._sign * np.expm1(self._sign * (after - before)))
 
     def _decline(self, at: int, end: int) -> tuple[Shift, int] | None:
@@ -402,11 +359,11 @@ class _Stepped:
         steps = sum(
             _squares(self._calm[left:right]) + PENALTY for left, right in pairwise(self._cuts[at : end + 2])
         )
-        first, last, squares = _straight(part)
+        first, last, squares = _fit_decline(part)
         if squares + 2 * PENALTY + _STRAIGHT >= steps or last - first < _SHORTEST_DECLINE:
             return None
         logs = self._logs[start:stop][known]
-        share = self._share(_middle(logs[: first + 1]), _middle(logs[last:]))
+        share = self._relative_change(_middle(logs[: first + 1]), _middle(logs[last:]))
         return Shift("creep", start + first + 1, start + last, share), end
 
 
@@ -418,16 +375,16 @@ def _squares(values: Floats) -> float:
     return float(np.nanvar(values) * np.isfinite(values).sum())
 
 
-def _straight(part: Floats) -> tuple[int, int, float]:
-    """Find the best decline between two levels: last value before, first behind, squares left."""
+def _fit_decline(part: Floats) -> tuple[int, int, float]:
+    """Return the best linear decline between two levels: last value before, first after, residual squares."""
     n = len(part)
     coarse = np.unique(np.linspace(0, n - 1, _TRIED).astype(np.int64))
-    first, last, _ = _best_of(part, coarse, coarse)
+    first, last, _ = _best_decline(part, coarse, coarse)
     reach = np.arange(-(n // _TRIED) - 1, n // _TRIED + 2)
-    return _best_of(part, *(np.unique(np.clip(one + reach, 0, n - 1)) for one in (first, last)))
+    return _best_decline(part, *(np.unique(np.clip(place + reach, 0, n - 1)) for place in (first, last)))
 
 
-def _best_of(part: Floats, firsts: Ints, lasts: Ints) -> tuple[int, int, float]:
+def _best_decline(part: Floats, firsts: Ints, lasts: Ints) -> tuple[int, int, float]:
     first, last = (grid.ravel() for grid in np.meshgrid(firsts, lasts))
     later: NDArray[np.bool_] = last > first
     first, last = first[later], last[later]

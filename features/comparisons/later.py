@@ -1,4 +1,4 @@
-"""Features from later versions: did the step last, and did it happen at the boundary."""
+"""Features from later versions: the step lasts, and is at the boundary."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from data.comparisons.sides import HISTORY_VERSIONS, LATER_VERSIONS, Floats, Samples, Sides
 from features.comparisons.lasting_changes import Courses, step_near, without_spikes
 from features.comparisons.summaries import (
+    MAD,
     NOISE_FLOOR,
     first,
     last,
@@ -20,6 +21,7 @@ from features.comparisons.summaries import (
     packed,
     quantile,
     signed_root,
+    step_variance,
 )
 
 #: Most versions of baseline and of target that are used.
@@ -28,8 +30,6 @@ _SIDE = 10
 _BEFORE, _AFTER = HISTORY_VERSIONS + _SIDE, LATER_VERSIONS + _SIDE
 #: Configurations handled at once, to bound memory.
 _BLOCK = 256
-#: The median absolute deviation of a normal distribution in standard deviations.
-_MAD = 0.6745
 #: Versions next to the boundary that are compared with as many before it.
 _WINDOWS = (10, 20, 40)
 #: Lengths of the windows between which a step is measured in the deviation inside them.
@@ -62,21 +62,17 @@ def later_vectors(sides: Sides) -> Floats:
     """Describe the step from baseline to target by the versions after the target.
 
     Every version counts with its median; of several configurations the lowest value of a feature is kept.
-    Negative is worse.
-
-    Returns
-    -------
-    ndarray of shape (n_comparisons, len(LATER_FEATURES))
-        Columns in the order of `LATER_FEATURES`. NaN where no version after the target is known.
+    Negative is worse. Shape (n_comparisons, len(LATER_FEATURES)), columns in the order of `LATER_FEATURES`;
+    NaN where no version after the target is known.
     """
     values = np.full((len(LATER_FEATURES), len(sides.sign)), np.nan)
     lists = (sides.baseline, sides.target, sides.later)
-    rows = np.flatnonzero(np.all([one.lengths > 0 for one in lists], axis=0))
-    found = [side.levels for side in (sides.history, *lists)]
+    rows = np.flatnonzero(np.all([side.lengths > 0 for side in lists], axis=0))
+    levels = [side.levels for side in (sides.history, *lists)]
     for start in range(0, len(rows), _BLOCK):
         block = rows[start : start + _BLOCK]
-        course = _Course.of(sides.sign[block, None], *(side.of(block) for side in found))
-        described = _described(course)
+        course = _Course.from_levels(sides.sign[block, None], *(side.of(block) for side in levels))
+        described = _describe_course(course)
         values[:, block] = [described[name] for name in LATER_FEATURES]
     values[~np.isfinite(values)] = np.nan
     return over_configurations(values, sides.comparison, sides.n_comparisons).lowest.T
@@ -92,16 +88,16 @@ class _Course:
     level: Floats  # shape (n,): Of the baseline: the median of its versions
 
     @classmethod
-    def of(
+    def from_levels(
         cls, sign: Floats, history: Samples, baseline: Samples, target: Samples, later: Samples
     ) -> _Course:
-        base, own = last(baseline, _SIDE), first(target, _SIDE)
-        then = first(later, LATER_VERSIONS)
+        base, near = last(baseline, _SIDE), first(target, _SIDE)
+        following = first(later, LATER_VERSIONS)
         # later versions are not validated: zeros are missing values
-        then = np.where(then > 0, then, np.nan)
+        following = np.where(following > 0, following, np.nan)
         before = _packed(sign * np.hstack([last(history, HISTORY_VERSIONS), base]), _BEFORE, right=True)
-        after = _packed(sign * np.hstack([own, then]), _AFTER, right=False)
-        return cls(before, sign * own, after, quantile(sign * base, 0.5))
+        after = _packed(sign * np.hstack([near, following]), _AFTER, right=False)
+        return cls(before, sign * near, after, quantile(sign * base, 0.5))
 
     @cached_property
     def later(self) -> Floats:
@@ -133,24 +129,22 @@ class _Course:
     def noise(self) -> Floats:
         """The standard deviation between neighbouring versions; steps of the level hardly touch it."""
         steps = quantile(np.abs(np.diff(self.whole, axis=1)), 0.5)
-        return np.fmax(steps / (_MAD * np.sqrt(2)), self.floor)
+        return np.fmax(steps / (MAD * np.sqrt(2)), self.floor)
 
 
-def _described(course: _Course) -> dict[str, Floats]:
-    found = _levels(course)
-    for size in _WINDOWS:
-        found |= {f"{name}_{size}": own for name, own in _windows(course, size).items()}
-    for size in _CONTRASTS:
-        found |= {f"{name}_{size}": own for name, own in _contrasts(course, size).items()}
+def _describe_course(course: _Course) -> dict[str, Floats]:
     rows = without_spikes((course.whole - course.level[:, None]) / course.noise[:, None])
     courses = Courses(np.clip(rows, -_LARGEST, _LARGEST))
-    for penalty in _PENALTIES:
-        found |= {f"{name}_{penalty}": own for name, own in _segments(course, courses, penalty).items()}
-    return found
+    parts = [(size, _compare_windows(course, size)) for size in _WINDOWS]
+    parts += [(size, _compare_with_other_steps(course, size)) for size in _CONTRASTS]
+    parts += [(penalty, _describe_segments(course, courses, penalty)) for penalty in _PENALTIES]
+    return _describe_levels(course) | {
+        f"{name}_{size}": values for size, part in parts for name, values in part.items()
+    }
 
 
-def _levels(course: _Course) -> dict[str, Floats]:
-    """Describe the level after the boundary, and whether it lasted."""
+def _describe_levels(course: _Course) -> dict[str, Floats]:
+    """Return the changes of the level after the boundary, and how long they lasted."""
     level, noise, size = course.level, course.noise, course.size
     later = quantile(course.later, 0.5) - level
     soon = quantile(course.after[:, :_SIDE], 0.5) - level
@@ -171,26 +165,26 @@ def _levels(course: _Course) -> dict[str, Floats]:
     }
 
 
-def _windows(course: _Course, size: int) -> dict[str, Floats]:
+def _compare_windows(course: _Course, size: int) -> dict[str, Floats]:
     """Compare the versions next to the boundary with as many before it."""
     before, after = course.before[:, -size:], course.after[:, :size]
     spreads, counts = zip(*map(_spread, (before, after)), strict=True)
     error = np.sqrt(spreads[0] ** 2 / counts[0] + spreads[1] ** 2 / counts[1])
     pooled = np.sqrt((spreads[0] ** 2 + spreads[1] ** 2) / 2)
     middles = quantile(after, 0.5) - quantile(before, 0.5)
-    gain, sharpness = _split(before, after)
+    gain, sharpness, sums = step_variance(before, after)
     return {
         "after_t": signed_root(
             (mean(after) - mean(before)) / np.maximum(error, course.floor / np.sqrt(size))
         ),
         "after_effect": signed_root(middles / np.maximum(pooled, course.floor)),
         "after_superiority": _superiority(before, after),
-        "after_gain": gain,
-        "after_sharpness": sharpness,
+        "after_gain": -np.sign(sums) * gain,
+        "after_sharpness": -np.sign(sums) * sharpness,
     }
 
 
-def _contrasts(course: _Course, size: int) -> dict[str, Floats]:
+def _compare_with_other_steps(course: _Course, size: int) -> dict[str, Floats]:
     """Return the step between the windows at the boundary, by their deviation and by the other steps."""
     windows = np.lib.stride_tricks.sliding_window_view(course.whole, 2 * size, axis=1)
     left, right = windows[..., :size], windows[..., size:]
@@ -206,8 +200,8 @@ def _contrasts(course: _Course, size: int) -> dict[str, Floats]:
     }
 
 
-def _segments(course: _Course, courses: Courses, penalty: float) -> dict[str, Floats]:
-    """Describe the step of the best piecewise constant course near the boundary."""
+def _describe_segments(course: _Course, courses: Courses, penalty: float) -> dict[str, Floats]:
+    """Return features of the step near the boundary in the best piecewise constant course."""
     step = step_near(course.before.shape[1], courses, penalty)
     return {
         "segment_step": signed_root(step.size),
@@ -256,18 +250,3 @@ def _superiority(before: Floats, after: Floats) -> Floats:
 def _mean_of_known(rows: Floats) -> Floats:
     known = np.isfinite(rows)
     return np.asarray(np.where(known, rows, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1))
-
-
-def _split(before: Floats, after: Floats) -> tuple[Floats, Floats]:
-    """Return the variance explained by a step at the boundary: share of all, and of the best step's."""
-    both = np.hstack([before, after])
-    known = np.isfinite(both)
-    centred = np.where(known, both - mean(both)[:, None], 0.0)
-    left, n = known.cumsum(axis=1)[:, :-1], known.sum(axis=1)[:, None]
-    sums = centred.cumsum(axis=1)[:, :-1]
-    inside = (left > 0) & (left < n)
-    explained = np.where(inside, sums**2 * n / np.where(inside, left * (n - left), 1), 0.0)
-    place = before.shape[1] - 1
-    own = -np.sign(sums[:, place]) * explained[:, place]
-    total, best = (centred**2).cumsum(axis=1)[:, -1], explained.max(axis=1)
-    return own / np.where(total > 0, total, np.nan), own / np.where(best > 0, best, np.nan)

@@ -27,18 +27,14 @@ _BLOCK = 20_000
 
 @dataclass(frozen=True)
 class Wild:
-    """The removed samples and runs, a row each."""
+    """The removed samples and runs, one row each."""
 
-    #: comparison, threads: the comparison's row, and the configuration.
-    comparison: Ints
-    threads: Ints
-    #: ``baseline`` or ``target`` for a sample, ``history`` for a run before the target.
-    side: NDArray[np.str_]
-    #: Number of samples on the side, or of runs before the target, this one included.
-    samples: Ints
-    #: value, median: the sample, or the median of the run; and the median of the others.
-    value: Floats
-    median: Floats
+    comparison: Ints  # row of the comparison
+    threads: Ints  # of the configuration
+    side: NDArray[np.str_]  # "baseline" or "target" for a sample, "history" for a run before the target
+    samples: Ints  # number of samples on the side, or of runs before the target, including this one
+    value: Floats  # the sample, or the median of the run
+    median: Floats  # of the others
 
     def followed(self, by: Wild) -> Wild:
         """Return these rows followed by those of `by`."""
@@ -46,8 +42,7 @@ class Wild:
         return Wild(*(np.concatenate(pair) for pair in pairs))
 
 
-_NO_ROWS = np.zeros(0, np.int64)
-NOTHING = Wild(_NO_ROWS, _NO_ROWS, np.zeros(0, str), _NO_ROWS, np.zeros(0), np.zeros(0))
+NOTHING = Wild(*(np.zeros(0, kind) for kind in (np.int64, np.int64, str, np.int64, float, float)))
 
 
 def without_wild(sides: Sides) -> tuple[Sides, Wild]:
@@ -55,14 +50,7 @@ def without_wild(sides: Sides) -> tuple[Sides, Wild]:
 
     Outliers are kept where most of several configurations have one on the same side, as they are then typical
     of that side. Sides given as five numbers, and baselines of fewer than `FEWEST` runs, are not changed: the
-    last run may be a new level.
-
-    Returns
-    -------
-    sides : Sides
-        The same object if nothing was removed.
-    wild : Wild
-        The samples and runs removed.
+    last run may be a new level. Returns `sides` itself if nothing was removed, and the removed outliers.
     """
     sides, samples = _without_samples(sides)
     sides, runs = _without_runs(sides)
@@ -72,40 +60,37 @@ def without_wild(sides: Sides) -> tuple[Sides, Wild]:
 def _without_samples(sides: Sides) -> tuple[Sides, Wild]:
     if not any(_outlying(ordered).any() for _, ordered in sides.pooled.ordered):
         return sides, NOTHING
-    found = {name: _wild(getattr(sides, name), sides) for name in ("baseline", "target")}
+    positions = {name: _sample_outliers(getattr(sides, name), sides) for name in ("baseline", "target")}
     parts = []
-    for name, at in found.items():
+    for name, at in positions.items():
         rows = np.flatnonzero(at >= 0)
         samples: Samples = getattr(sides, name)
         if len(rows):
-            kept = _without(samples, rows, at[rows])
+            bounds = zip(samples.starts[rows], at[rows], samples.stops[rows], strict=True)
+            places = [np.r_[start:outlier, outlier + 1 : stop] for start, outlier, stop in bounds]
+            kept = _rewritten(samples, rows, places)
             five = getattr(sides, f"{name}_five").copy()
             five[rows] = five_numbers(Samples(kept.values, kept.orders, kept.starts[rows], kept.stops[rows]))
             sides = replace(sides, **{name: kept, f"{name}_five": five})
         lengths, medians = samples.lengths[rows], getattr(sides, f"{name}_five")[rows, 2]
-        places = sides.comparison[rows], sides.threads[rows], np.full(len(rows), name)
-        parts.append((*places, lengths, samples.values[at[rows]], medians))
-    return sides, Wild(*(np.concatenate(both) for both in zip(*parts, strict=True)))
+        owners = sides.comparison[rows], sides.threads[rows], np.full(len(rows), name)
+        parts.append((*owners, lengths, samples.values[at[rows]], medians))
+    return sides, Wild(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def _wild(samples: Samples, sides: Sides) -> Ints:
+def _sample_outliers(samples: Samples, sides: Sides) -> Ints:
     """Return the position of the outlying sample of each configuration, -1 without one."""
     at = np.full(len(samples.starts), -1)
     for rows, index in samples.indices:
-        at[rows] = _farthest(samples.values[index], index)
-    wild, n = at >= 0, sides.n_comparisons
-    many = np.bincount(sides.comparison[wild], minlength=n)
-    accident = (many == 1) | (2 * many <= np.bincount(sides.comparison, minlength=n))
-    return np.where(wild & accident[sides.comparison], at, -1)
-
-
-def _farthest(values: Floats, index: Ints) -> Ints:
-    """Return the position of the outlier of each row of `values`, -1 without one."""
-    above, below = _outlying(np.sort(values, axis=1))
-    at, rows = np.full(len(values), -1), np.flatnonzero(above | below)
-    column = np.where(above[rows], values[rows].argmax(axis=1), values[rows].argmin(axis=1))
-    at[rows] = index[rows, column]
-    return at
+        values = samples.values[index]
+        above, below = _outlying(np.sort(values, axis=1))
+        has = np.flatnonzero(above | below)
+        column = np.where(above[has], values[has].argmax(axis=1), values[has].argmin(axis=1))
+        at[rows[has]] = index[has, column]
+    is_outlier, n = at >= 0, sides.n_comparisons
+    counts = np.bincount(sides.comparison[is_outlier], minlength=n)
+    accident = (counts == 1) | (2 * counts <= np.bincount(sides.comparison, minlength=n))
+    return np.where(is_outlier & accident[sides.comparison], at, -1)
 
 
 def _outlying(ordered: Floats) -> NDArray[np.bool_]:
@@ -128,11 +113,11 @@ def _without_runs(sides: Sides) -> tuple[Sides, Wild]:
     names = ("history", "baseline")
     runs = {name: getattr(sides, name).levels for name in names}
     alone = runs["baseline"].lengths < FEWEST
-    asked = np.flatnonzero((sides.history.lengths > 0) | ~alone)
-    found: dict[str, list[tuple[int, Ints]]] = {name: [] for name in names}
+    rows = np.flatnonzero((sides.history.lengths > 0) | ~alone)
+    left_out: dict[str, list[tuple[int, Ints]]] = {name: [] for name in names}
     parts = []
-    for start in range(0, len(asked), _BLOCK):
-        block = asked[start : start + _BLOCK]
+    for start in range(0, len(rows), _BLOCK):
+        block = rows[start : start + _BLOCK]
         levels = [last(runs[name].of(block), HISTORY_VERSIONS) for name in names]
         before, edge = np.hstack(levels), levels[0].shape[1]
         far = far_runs(before)
@@ -140,19 +125,19 @@ def _without_runs(sides: Sides) -> tuple[Sides, Wild]:
         far[far[:, edge:].any(axis=1) & alone[block]] = False
         for at in np.flatnonzero(far.any(axis=1)).tolist():
             row, known = int(block[at]), np.isfinite(before[at])
-            for name, own in zip(names, (slice(edge), slice(edge, None)), strict=True):
-                stop, width = runs[name].stops[row], len(before[at, own])
-                orders = runs[name].orders[stop - width + np.flatnonzero(far[at, own])]
+            for name, columns in zip(names, (slice(edge), slice(edge, None)), strict=True):
+                stop, width = runs[name].stops[row], len(before[at, columns])
+                orders = runs[name].orders[stop - width + np.flatnonzero(far[at, columns])]
                 if len(orders):
-                    found[name].append((row, orders))
-            many, median = known.sum(), quantile(before[at : at + 1, known & ~far[at]], 0.5)[0]
-            head = sides.comparison[row], sides.threads[row], "history", many
+                    left_out[name].append((row, orders))
+            median = quantile(before[at : at + 1, known & ~far[at]], 0.5)[0]
+            head = sides.comparison[row], sides.threads[row], "history", known.sum()
             parts += [(*head, level, median) for level in before[at, far[at]]]
     if not parts:
         return sides, NOTHING
-    history, baseline = (_without_orders(getattr(sides, name), found[name]) for name in names)
-    five, rows = sides.baseline_five.copy(), np.array([row for row, _ in found["baseline"]], np.int64)
-    five[rows] = five_numbers(baseline.of(rows))
+    history, baseline = (_without_orders(getattr(sides, name), left_out[name]) for name in names)
+    five, changed = sides.baseline_five.copy(), np.array([row for row, _ in left_out["baseline"]], np.int64)
+    five[changed] = five_numbers(baseline.of(changed))
     kept = replace(sides, history=history, baseline=baseline, baseline_five=five)
     return kept, Wild(*map(np.array, zip(*parts, strict=True)))
 
@@ -169,16 +154,16 @@ def far_runs(levels: Floats) -> NDArray[np.bool_]:
 
 def _far_above(levels: Floats) -> NDArray[np.bool_]:
     ordered, known = np.sort(levels, axis=1), np.isfinite(levels).sum(axis=1)
-    each, found = np.arange(len(levels)), np.zeros(levels.shape, bool)
+    each, marked = np.arange(len(levels)), np.zeros(levels.shape, bool)
     far = np.array([_FAR_OF_FEW.get(size, FAR) for size in range(levels.shape[1] + 2)])
-    for many in range(1, max(1, int(known.max(initial=0)) // _RUNS_PER_WILD) + 1):
-        others = np.maximum(known - many, 1)
+    for number in range(1, max(1, int(known.max(initial=0)) // _RUNS_PER_WILD) + 1):
+        others = np.maximum(known - number, 1)
         largest, nearest = ordered[each, others - 1], ordered[each, np.minimum(others, levels.shape[1] - 1)]
         least = SPAN * np.abs(ordered[each, others // 2])
-        wild = nearest - largest > far[others + 1] * np.maximum(largest - ordered[:, 0], least)
-        wild &= (known - many + 1 >= FEWEST) & ((many == 1) | (known >= many * _RUNS_PER_WILD))
-        found |= wild[:, None] & (levels >= nearest[:, None])
-    return found
+        is_far = nearest - largest > far[others + 1] * np.maximum(largest - ordered[:, 0], least)
+        is_far &= (known - number + 1 >= FEWEST) & ((number == 1) | (known >= number * _RUNS_PER_WILD))
+        marked |= is_far[:, None] & (levels >= nearest[:, None])
+    return marked
 
 
 def _without_orders(samples: Samples, left_out: list[tuple[int, Ints]]) -> Samples:
@@ -191,24 +176,15 @@ def _without_orders(samples: Samples, left_out: list[tuple[int, Ints]]) -> Sampl
     return _rewritten(samples, rows, kept)
 
 
-def _without(samples: Samples, rows: Ints, at: Ints) -> Samples:
-    """Return `samples` without the positions `at` of the lists of `rows`."""
-    bounds = zip(samples.starts[rows], at, samples.stops[rows], strict=True)
-    return _rewritten(samples, rows, [np.r_[start:wild, wild + 1 : stop] for start, wild, stop in bounds])
-
-
 def _rewritten(samples: Samples, rows: Ints, kept: list[Ints]) -> Samples:
     """Return `samples` with the lists of `rows` replaced by the positions `kept`, appended at the end."""
     if not len(rows):
         return samples
-    index, lengths = np.concatenate(kept), np.array([len(one) for one in kept])
+    index, lengths = np.concatenate(kept), np.array([len(places) for places in kept])
     starts, stops = samples.starts.copy(), samples.stops.copy()
     stops[rows] = len(samples.values) + np.cumsum(lengths)
     starts[rows] = stops[rows] - lengths
-    values, orders = (
-        np.r_[samples.values, samples.values[index]],
-        np.r_[samples.orders, samples.orders[index]],
-    )
+    values, orders = (np.r_[column, column[index]] for column in (samples.values, samples.orders))
     return Samples(values, orders, starts, stops)
 
 
@@ -219,14 +195,11 @@ _LISTS = ("baseline", "target", "history", "later")
 def without_copies(sides: Sides) -> Sides:
     """Remove each configuration with the same samples, versions and summaries as an earlier one.
 
-    Returns
-    -------
-    Sides
-        The same object if nothing was removed.
+    Returns `sides` itself if nothing was removed.
     """
     first: dict[tuple[bytes, ...], int] = {}
     kept = np.ones(len(sides.sign), bool)
-    for row in _alike(sides).tolist():
+    for row in _possible_duplicates(sides).tolist():
         kept[row] = first.setdefault(_content(sides, row), row) == row
     if kept.all():
         return sides
@@ -234,7 +207,7 @@ def without_copies(sides: Sides) -> Sides:
 
 
 def some(sides: Sides, rows: NDArray[np.bool_] | Ints) -> Sides:
-    """Return some configurations of `sides`."""
+    """Return the configurations `rows` of `sides`, given as indices or as a mask."""
     return replace(
         sides,
         **{name: getattr(sides, name)[rows] for name in _COLUMNS},
@@ -242,7 +215,7 @@ def some(sides: Sides, rows: NDArray[np.bool_] | Ints) -> Sides:
     )
 
 
-def _alike(sides: Sides) -> NDArray[np.intp]:
+def _possible_duplicates(sides: Sides) -> NDArray[np.intp]:
     """Return the configurations that have the medians of another one of their comparison."""
     if len(sides.sign) == len(np.unique(sides.comparison)):
         return np.zeros(0, np.intp)
@@ -257,8 +230,8 @@ def _alike(sides: Sides) -> NDArray[np.intp]:
 def _content(sides: Sides, row: int) -> tuple[bytes, ...]:
     """Return the content of a configuration as a key; versions count by their rank, not their order."""
     lists: list[Samples] = [getattr(sides, name) for name in _LISTS]
-    known = [sides.comparison[row], sides.baseline_five[row], sides.target_five[row]]
-    for one in lists:
-        orders = one.orders[one.starts[row] : one.stops[row]]
-        known += [one.at(row), np.unique(orders, return_inverse=True)[1]]
-    return tuple(array.tobytes() for array in known)
+    content = [sides.comparison[row], sides.baseline_five[row], sides.target_five[row]]
+    for samples in lists:
+        orders = samples.orders[samples.starts[row] : samples.stops[row]]
+        content += [samples.at(row), np.unique(orders, return_inverse=True)[1]]
+    return tuple(array.tobytes() for array in content)

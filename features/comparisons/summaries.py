@@ -14,15 +14,13 @@ from data.comparisons.sides import Floats, Ints, Samples, Sides
 
 @dataclass(frozen=True)
 class RankTest:
-    """Mann-Whitney's test of target against baseline, per configuration."""
+    """Mann-Whitney's test of target against baseline; arrays of shape (n_configurations,)."""
 
-    #: Shape (n_configurations,): Normal approximation with the correction for ties, without continuity
-    #: correction; negative: target worse. 0 if all samples are equal, NaN where a side has none.
+    #: Normal approximation with the correction for ties, without continuity correction; negative: target
+    #: worse. 0 if all samples are equal, NaN where a side has none.
     z: Floats
-    #: Shape (n_configurations,): Share of pairs where the target's sample is better; ties count half.
-    superiority: Floats
-    #: Shape (n_configurations,): Half a rank in units of z: the continuity correction.
-    continuity: Floats
+    superiority: Floats  # share of pairs where the target's sample is better; ties count half
+    continuity: Floats  # half a rank in units of z: the continuity correction
 
     def p_values(self) -> Floats:
         """Return the two-sided p with continuity correction; NaN where a side has no samples."""
@@ -42,29 +40,28 @@ class Moments:
     def halves(self) -> tuple[Moments, Moments]:
         """Return the moments of the first half of the lists, and of the second."""
         half = len(self.n) // 2
-        first, second = slice(half), slice(half, None)
-        return self._of(first), self._of(second)
-
-    def _of(self, rows: slice) -> Moments:
-        return Moments(self.n[rows], self.mean[rows], self.variance[rows])
+        first, second = (
+            Moments(self.n[rows], self.mean[rows], self.variance[rows])
+            for rows in (slice(half), slice(half, None))
+        )
+        return first, second
 
 
 def rank_test(baseline: Samples, target: Samples, sign: Floats) -> RankTest:
     """Compare the samples of both sides by rank, all configurations in one sort.
 
-    Parameters
-    ----------
-    baseline, target : Samples
-        With the same number of lists.
-    sign : ndarray of shape (n_configurations,)
-        -1 where lower is better.
+    The sides have the same number of lists. sign: shape (n_configurations,), -1 where lower is better.
     """
     n_b, n_t = baseline.lengths, target.lengths
     rank_sum, ties = np.zeros(len(sign)), np.zeros(len(sign))
     key = n_b * (n_t.max(initial=0) + 1) + n_t
     for pair in sorted(set(key[(n_b > 0) & (n_t > 0)].tolist())):
         rows = (key == pair).nonzero()[0]
-        values = np.concatenate((_matrix(baseline, rows), _matrix(target, rows)), axis=1) * sign[rows, None]
+        lists = [
+            side.values[side.starts[rows, None] + np.arange(side.lengths[rows[0]])]
+            for side in (baseline, target)
+        ]
+        values = np.concatenate(lists, axis=1) * sign[rows, None]
         rank_sum[rows], ties[rows] = _rank_sums(values, int(n_b[rows[0]]))
     with np.errstate(invalid="ignore", divide="ignore"):
         wins = rank_sum - n_t * (n_t + 1) / 2
@@ -109,16 +106,11 @@ def sampled(sides: Sides) -> NDArray[np.bool_]:
 
 
 def flat(samples: Samples) -> tuple[Ints, Ints]:
-    """Return all lists one after the other: which list a sample belongs to, and its place in the values."""
+    """Return the list of each sample, and its position in ``samples.values``, in the order of the lists."""
     lengths = samples.lengths
     owner = np.repeat(np.arange(len(lengths)), lengths)
     within = np.arange(len(owner)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     return owner, samples.starts[owner] + within
-
-
-def _matrix(samples: Samples, rows: Ints) -> Floats:
-    """Return lists of equal length as the rows of a matrix."""
-    return samples.values[samples.starts[rows, None] + np.arange(samples.lengths[rows[0]])]
 
 
 def _rank_sums(values: Floats, n_baseline: int) -> tuple[Floats, Floats]:
@@ -152,23 +144,21 @@ _NETWORK = 8
 
 
 class Extent(NamedTuple):
-    """Lowest, middle and highest over the configurations of every comparison."""
+    """Lowest, middle and highest over the configurations of every comparison.
 
-    #: lowest, middle, highest: shape (n_features, n_comparisons): Middle is the median as
-    #: ``statistics.median`` defines it. Unknown values (NaN) are left out; NaN where a comparison has no
-    #: known value.
+    Arrays have the shape (n_features, n_comparisons). Unknown values (NaN) are left out; NaN where a
+    comparison has no known value.
+    """
+
     lowest: Floats
-    middle: Floats
+    middle: Floats  # the median, as defined by ``statistics.median``
     highest: Floats
 
 
 def over_configurations(values: Floats, comparison: Ints, n_comparisons: int) -> Extent:
-    """Reduce values per configuration to values per comparison.
+    """Reduce values per configuration, shape (n_features, n_configurations), to values per comparison.
 
-    Parameters
-    ----------
-    comparison : ndarray of shape (n_configurations,)
-        The comparison of every configuration, ascending.
+    comparison: shape (n_configurations,), the comparison of every configuration, ascending.
     """
     counts = np.bincount(comparison, minlength=n_comparisons)
     same = counts.max(initial=0)
@@ -179,8 +169,8 @@ def over_configurations(values: Floats, comparison: Ints, n_comparisons: int) ->
     for size in np.unique(counts[counts > 0]):
         rows = np.flatnonzero(counts == size)
         part = _extent([values[:, firsts[rows] + i] for i in range(size)])
-        for whole, own in zip(result, part, strict=True):
-            whole[:, rows] = own
+        for whole, values_of_part in zip(result, part, strict=True):
+            whole[:, rows] = values_of_part
     return result
 
 
@@ -229,6 +219,8 @@ def _sorted(planes: list[Floats]) -> list[Floats]:
 
 #: Spreads count as at least this share of the median: five equal readings don't make noise zero.
 NOISE_FLOOR = 1e-3
+#: The median absolute deviation of a normal distribution in standard deviations.
+MAD = 0.6745
 #: The interquartile range of a normal distribution in standard deviations.
 _IQR = 1.349
 
@@ -236,12 +228,8 @@ _IQR = 1.349
 def oriented(five: Floats, sign: Floats) -> Floats:
     """Return five numbers as if higher were better: where lower is, values are mirrored (v -> -v).
 
-    Ascending, so min and max, and the quartiles, change places where values are mirrored.
-
-    Parameters
-    ----------
-    five : ndarray of shape (..., n_configurations, 5)
-    sign : ndarray of shape (n_configurations,)
+    Ascending, so min and max, and the quartiles, change places where values are mirrored. five: shape (...,
+    n_configurations, 5); sign: shape (n_configurations,), -1 where lower is better.
     """
     lower = sign < 0
     if not lower.any():
@@ -254,17 +242,14 @@ def relative_differences(baseline: Floats, target: Floats) -> Floats:
 
     The shift of the median by the baseline's median, and the distances of the target's min, max and quartiles
     from its median by that median. Negative medians are a worse target. NaN where a median is zero or
-    unknown.
-
-    Parameters
-    ----------
-    baseline, target : ndarray of shape (n_configurations, 5)
-        As `oriented` returns them.
+    unknown. baseline, target: shape (n_configurations, 5), as `oriented` returns them.
     """
     middle = target[:, 2]
-    size = _size(middle)
+    baseline_size, size = (np.abs(median) for median in (baseline[:, 2], middle))
+    for median in (baseline_size, size):
+        median[median == 0] = np.nan
     differences = np.empty((5, len(middle)))
-    np.divide(middle - baseline[:, 2], _size(baseline[:, 2]), out=differences[0])
+    np.divide(middle - baseline[:, 2], baseline_size, out=differences[0])
     for row, column in enumerate((0, 4, 1, 3), start=1):
         np.subtract(middle, target[:, column], out=differences[row])
     differences[1:] /= size
@@ -281,12 +266,8 @@ def overlap(baseline: Floats, target: Floats) -> Floats:
     """Return (target maximum - baseline minimum) / range of both sides, shape (n_configurations,).
 
     1 where neither end of the target is worse or all values are equal, 0 where the target's best value is the
-    baseline's worst, towards -1 for a target far below the baseline.
-
-    Parameters
-    ----------
-    baseline, target : ndarray of shape (n_configurations, 5)
-        As `oriented` returns them.
+    baseline's worst, towards -1 for a target far below the baseline. baseline, target: shape
+    (n_configurations, 5), as `oriented` returns them.
     """
     reach = target[:, 4] - baseline[:, 0]
     whole = np.maximum(baseline[:, 4], target[:, 4]) - np.minimum(baseline[:, 0], target[:, 0])
@@ -321,13 +302,6 @@ def _area_below(a: Floats, b: Floats, y: Floats) -> Floats:
     return np.asarray(inside**2 / (2 * width) + np.maximum(y - b, 0.0))
 
 
-def _size(median: Floats) -> Floats:
-    size = np.abs(median)
-    if not size.all():
-        size[size == 0] = np.nan
-    return size
-
-
 def first(samples: Samples, width: int) -> Floats:
     """Return the first values of every list, left-aligned, NaN where a list has fewer.
 
@@ -349,11 +323,11 @@ def last(samples: Samples, width: int) -> Floats:
 
 def _filled(samples: Samples, starts: Ints, lengths: Ints, columns: Ints, lead: Ints | None = None) -> Floats:
     skip = np.zeros_like(lengths) if lead is None else lead
-    held = (columns >= skip[:, None]) & (columns < (skip + lengths)[:, None])
+    occupied = (columns >= skip[:, None]) & (columns < (skip + lengths)[:, None])
     if not len(samples.values):
-        return np.full(held.shape, np.nan)
+        return np.full(occupied.shape, np.nan)
     index = np.clip(starts[:, None] + columns, 0, len(samples.values) - 1)
-    return np.where(held, samples.values[index], np.nan)
+    return np.where(occupied, samples.values[index], np.nan)
 
 
 def packed(rows: Floats, *, right: bool) -> Floats:
@@ -364,13 +338,7 @@ def packed(rows: Floats, *, right: bool) -> Floats:
 
 
 def quantile(rows: Floats, share: float) -> Floats:
-    """Return a quantile of the known values of every row, interpolated linearly; NaN for unknown rows.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n, width)
-        NaN is unknown.
-    """
+    """Return a quantile of the known values of every row, interpolated linearly; NaN without known values."""
     if rows.shape[1] == 0:
         return np.full(len(rows), np.nan)
     ordered = np.sort(rows, axis=1)
@@ -386,6 +354,28 @@ def quantile(rows: Floats, share: float) -> Floats:
 def total_of(rows: Floats) -> Floats:
     """Return the sum of every row, from left to right: zeros around it don't change its last digit."""
     return rows.cumsum(axis=1)[:, -1] if rows.shape[1] else np.zeros(len(rows))
+
+
+def step_variance(before: Floats, after: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return how much of the variance of rows a step between `before` and `after` explains.
+
+    Three arrays of shape (n_rows,): the share of the whole variance, the variance relative to that of the
+    best step (both NaN without variance), and the sum before the boundary of the deviations from the mean.
+    """
+    both = np.hstack([before, after])
+    known = np.isfinite(both)
+    centred = np.where(known, both - mean(both)[:, None], 0.0)
+    total, n = total_of(centred**2), known.sum(axis=1)[:, None]
+    left, sums = known.cumsum(axis=1)[:, :-1], centred.cumsum(axis=1)[:, :-1]
+    inside = (left > 0) & (left < n)
+    explained = np.where(inside, sums**2 * n / np.where(inside, left * (n - left), 1), 0.0)
+    boundary, best = before.shape[1] - 1, explained.max(axis=1)
+    at_boundary = explained[:, boundary]
+    return (
+        at_boundary / np.where(total > 0, total, np.nan),
+        at_boundary / np.where(best > 0, best, np.nan),
+        sums[:, boundary],
+    )
 
 
 def mean(rows: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""Feature vectors of comparisons: the 15 components of seed 000, and features of samples and history."""
+"""Feature vectors of comparisons: the 15 features of seed 000, and features of samples and history."""
 
 from __future__ import annotations
 
@@ -53,14 +53,11 @@ class PreparedComparisons:
 
     sides: Sides
     wild: Wild  # the removed samples and runs
-    #: Shape (n_configurations,): The target's median against the baseline's, as a share of it, `FARTHEST` at
-    #: most; negative is worse.
+    #: Shape (n_configurations,): relative change of the median, `FARTHEST` at most; negative is worse.
     change: Floats
     steps: Steps  # steps relative to between-run variation
-    #: Shape (n_configurations,): Whether the change is within the between-run variation of this operation.
-    within: NDArray[np.bool_]
-    #: worst, best: shape (n_comparisons,): The configuration with the smallest and with the largest change;
-    #: -1 without configurations.
+    within: NDArray[np.bool_]  # shape (n_configurations,): the change is within between-run variation
+    #: Shape (n_comparisons,): configurations with the smallest and the largest change; -1 without any.
     worst: Ints
     best: Ints
 
@@ -77,9 +74,9 @@ class PreparedComparisons:
             change = sides.sign * (after - before) / np.abs(before)
             change = np.minimum(np.maximum(change, -FARTHEST, out=change), FARTHEST, out=change)
         order = np.append(np.lexsort((change, sides.comparison)), -1)
-        many = sides.per_comparison
-        ends = many.cumsum()
-        worst, best = (order[np.where(many, at, -1)] for at in (ends - many, ends - 1))
+        counts = sides.per_comparison
+        ends = counts.cumsum()
+        worst, best = (order[np.where(counts, at, -1)] for at in (ends - counts, ends - 1))
         steps = run_steps(sides, run_spread)
         return cls(sides, wild, change, steps, within_runs(sides, steps), worst, best)
 
@@ -94,25 +91,16 @@ class PreparedComparisons:
 
         A change for the worse within between-run variation counts as 0.
         """
-        many = self.sides.per_comparison
-        found, some = np.full(len(many), np.nan), many > 0
-        if some.any():
-            counted = np.where(self.within, np.fmax(self.change, 0.0), self.change)
-            found[some] = np.fmin.reduceat(counted, (many.cumsum() - many)[some])
-        return found
+        counts = self.sides.per_comparison
+        worst, occupied = np.full(len(counts), np.nan), counts > 0
+        if occupied.any():
+            changes = np.where(self.within, np.fmax(self.change, 0.0), self.change)
+            worst[occupied] = np.fmin.reduceat(changes, (counts.cumsum() - counts)[occupied])
+        return worst
 
 
 #: A baseline of fewer versions is too short to estimate between-run variation.
 _SHORT = 5
-
-
-def short_of_runs(sides: Sides) -> Ints:
-    """Return the configurations whose baseline has few versions, but whose past has enough."""
-    if not sides.history.lengths.any():
-        return np.zeros(0, np.int64)
-    baseline, history = sides.baseline.levels.lengths, sides.history.levels.lengths
-    short = (baseline > 0) & (baseline < _SHORT) & (sides.target.lengths > 0)
-    return np.flatnonzero(short & (baseline + history >= _SHORT))
 
 
 def without_past(sides: Sides) -> Sides:
@@ -122,22 +110,19 @@ def without_past(sides: Sides) -> Sides:
     return replace(sides, history=nothing, siblings=None, siblings_worse=None)
 
 
-def with_past(sides: Sides, rows: Ints) -> Sides:
+def _with_past(sides: Sides, rows: Ints) -> Sides:
     """Return the configurations `rows` with history and baseline joined as their baseline."""
-    own = some(sides, rows)
-    baseline = _joined(own.history, own.baseline)
-    nothing = Samples(baseline.values, baseline.orders, baseline.starts, baseline.starts)
-    return replace(own, baseline=baseline, history=nothing, baseline_five=five_numbers(baseline))
-
-
-def _joined(before: Samples, after: Samples) -> Samples:
-    parts = [flat(side) for side in (before, after)]
-    order = np.argsort(np.concatenate([owner for owner, _ in parts]), kind="stable")
-    both = list(zip((before, after), parts, strict=True))
-    values = np.concatenate([side.values[place] for side, (_, place) in both])[order]
-    orders = np.concatenate([side.orders[place] for side, (_, place) in both])[order]
-    stops = np.cumsum(before.lengths + after.lengths)
-    return Samples(values, orders, stops - before.lengths - after.lengths, stops)
+    chosen = some(sides, rows)
+    parts = (chosen.history, chosen.baseline)
+    owners, places = zip(*map(flat, parts), strict=True)
+    order = np.argsort(np.concatenate(owners), kind="stable")
+    values = np.concatenate([side.values[place] for side, place in zip(parts, places, strict=True)])[order]
+    orders = np.concatenate([side.orders[place] for side, place in zip(parts, places, strict=True)])[order]
+    lengths = chosen.history.lengths + chosen.baseline.lengths
+    stops = np.cumsum(lengths)
+    baseline = Samples(values, orders, stops - lengths, stops)
+    nothing = Samples(values, orders, baseline.starts, baseline.starts)
+    return replace(chosen, baseline=baseline, history=nothing, baseline_five=five_numbers(baseline))
 
 
 #: The order of figure 6.5, lines 31-34.
@@ -207,11 +192,13 @@ _LARGEST = 1e4
 _BOUND = 1e9
 #: Repetitions per side assumed for five numbers without a count: the fewest that have all five.
 SUMMARISED = 5
+#: Features of later versions by the sets that have them.
+_LATER = {"retrospective": LATER_FEATURES}
 
 
 def columns(features: FeatureSet) -> tuple[str, ...]:
     """Return the columns that models use with the parameter ``comparisons.featurize.set``."""
-    return SEED_FEATURES if features == "seed" else _SEEN + _of_later(features)
+    return SEED_FEATURES if features == "seed" else _SEEN + _LATER.get(features, ())
 
 
 def computed(features: FeatureSet) -> FeatureSet:
@@ -221,28 +208,21 @@ def computed(features: FeatureSet) -> FeatureSet:
 
 def described(features: FeatureSet) -> tuple[str, ...]:
     """Return the names of the columns of `vectors` for a set, with those that models do not use."""
-    return FEATURES + _of_later(features)
+    return FEATURES + _LATER.get(features, ())
 
 
 def set_of(features: Iterable[str]) -> FeatureSet:
     """Return the smallest set that has all these features."""
-    given = set(features)
-    if given & set(LATER_FEATURES):
+    names = set(features)
+    if names & set(LATER_FEATURES):
         return "retrospective"
-    return "seed" if given <= set(SEED_FEATURES) else "extended"
-
-
-def _of_later(features: FeatureSet) -> tuple[str, ...]:
-    return LATER_FEATURES if features == "retrospective" else ()
+    return "seed" if names <= set(SEED_FEATURES) else "extended"
 
 
 def seed_vectors(sides: Sides) -> Floats:
-    """Return the vector of figure 6.5 for every comparison (seed 000, section 6.5).
+    """Return the vectors of seed 000, figure 6.5, shape (n_comparisons, 15), columns `SEED_FEATURES`.
 
-    Returns
-    -------
-    ndarray of shape (n_comparisons, 15)
-        Columns `SEED_FEATURES`. Negative ``medians_*`` mean a worse target, also where lower is better.
+    Negative ``medians_*`` mean a worse target, also where lower is better.
     """
     n = sides.n_comparisons
     vector = np.empty((5, 3, n))
@@ -265,47 +245,43 @@ def vectors(
     run_spread: float = ORDINARY,
     steps: Steps | None = None,
 ) -> Floats:
-    """Return all features of all comparisons.
+    """Return all features of all comparisons, shape (n_comparisons, n_features).
+
+    In the order of ``described(features)``, between -`_BOUND` and `_BOUND`. NaN where a feature is unknown:
+    features of versions without history and with one version per side. Features of samples are estimated for
+    sides given as five numbers.
 
     Parameters
     ----------
-    sides : Sides
     features : {"extended", "retrospective"}
         Only "retrospective" uses versions after the target.
     run_spread : float
         Between-run spread of a build where no versions show it; see `features.comparisons.history`.
     steps : Steps, optional
-        The result of `run_steps`, where it is already computed.
-
-    Returns
-    -------
-    ndarray of shape (n_comparisons, n_features)
-        In the order of ``described(features)``, between -`_BOUND` and `_BOUND`. NaN where a feature is
-        unknown: features of versions without history and with one version per side. Where there are five
-        numbers instead of samples, features of samples are estimated from them.
+        The result of `run_steps`, if it is already computed.
     """
     sides = sides.normalized
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        found = _vectors(sides, steps or run_steps(sides, run_spread))
+        values = _per_configuration(sides, steps or run_steps(sides, run_spread))
+        extent = over_configurations(values, sides.comparison, sides.n_comparisons)
+        positions = _positions(len(values))
+        rows = np.full((len(FEATURES), sides.n_comparisons), np.nan)
+        rows[: len(positions)] = np.concatenate(extent)[positions]
+        rows[:_SEED] = signed_root(rows[:_SEED])
+        # the known z values of the configurations of a comparison, combined by Stouffer's method
+        z = values[len(_STATISTICS)]
+        known = np.isfinite(z)
+        owner, n = sides.comparison[known], sides.n_comparisons
+        count = np.bincount(owner, minlength=n)
+        rows[_SUM] = np.bincount(owner, z[known], minlength=n) / np.sqrt(np.where(count > 0, count, np.nan))
+        found = np.minimum(np.maximum(rows, -_BOUND, out=rows), _BOUND, out=rows).T.copy()
         if features != "retrospective":
             return found
         return np.hstack([found, np.clip(later_vectors(sides), -_BOUND, _BOUND)])
 
 
-def _vectors(sides: Sides, steps: Steps) -> Floats:
-    values = _per_configuration(sides, steps)
-    extent = over_configurations(values, sides.comparison, sides.n_comparisons)
-    kept = _kept(len(values))
-    found = np.full((_SEED + len(EXTENDED_FEATURES), sides.n_comparisons), np.nan)
-    found[: len(kept)] = np.concatenate(extent)[kept]
-    found[:_SEED] = signed_root(found[:_SEED])
-    found[_SUM] = _stouffer(values[len(_STATISTICS)], sides)
-    bounded = np.minimum(np.maximum(found, -_BOUND, out=found), _BOUND, out=found)
-    return bounded.T.copy()
-
-
 @cache
-def _kept(n_rows: int) -> Ints:
+def _positions(n_rows: int) -> Ints:
     """Return the positions of the features of `n_rows` rows among all lowest, middle and highest values."""
     rows = [*_STATISTICS, *_PER_CONFIGURATION][:n_rows]
     parts = [name.rpartition("_") for name in SEED_FEATURES + EXTENDED_FEATURES]
@@ -315,49 +291,44 @@ def _kept(n_rows: int) -> Ints:
     )
 
 
-def _stouffer(z: Floats, sides: Sides) -> Floats:
-    """Combine the known z values of every comparison's configurations."""
-    known = np.isfinite(z)
-    owner, n = sides.comparison[known], sides.n_comparisons
-    count = np.bincount(owner, minlength=n)
-    return np.bincount(owner, z[known], minlength=n) / np.sqrt(np.where(count > 0, count, np.nan))
-
-
 def _per_configuration(sides: Sides, steps: Steps) -> Floats:
-    """Compute the features of configurations, a row each; no versions and siblings if all unknown."""
+    """Return the features of configurations, one row each; without those of versions if all are unknown."""
     b, t = oriented(np.array((sides.baseline_five, sides.target_five)), sides.sign)
     values = _of_five_numbers(b, t) | _of_samples(sides)
     values |= dict(zip(RUNS_DIRECTIONS, run_features(steps), strict=True))
     values["past_known"] = (sides.history.lengths > 0).astype(np.float64)
-    _look_back(values, sides, steps)
-    given = (~sampled(sides)).nonzero()[0]
-    if len(given):
-        for name, estimate in _of_summaries(b[given], t[given]).items():
-            values[name][given] = estimate
-    own = np.array([values[name] for name in _OF_SIDES])
-    own[_NOISY] = np.clip(own[_NOISY], -_LARGEST, _LARGEST)
-    own[_ROOTED] = signed_root(own[_ROOTED])
+    _use_earlier_runs(values, sides, steps)
+    summaries = (~sampled(sides)).nonzero()[0]
+    if len(summaries):
+        for name, estimate in _of_summaries(b[summaries], t[summaries]).items():
+            values[name][summaries] = estimate
+    features = np.array([values[name] for name in _OF_SIDES])
+    features[_NOISY] = np.clip(features[_NOISY], -_LARGEST, _LARGEST)
+    features[_ROOTED] = signed_root(features[_ROOTED])
     rows = with_versions(sides)
-    found = own
     if len(rows) or sides.siblings_worse is not None:
-        found = np.concatenate((own, version_features(sides, rows), sibling_features(sides)))
-    found[~np.isfinite(found)] = np.nan
-    return np.concatenate((relative_differences(b, t), found))
+        features = np.concatenate((features, version_features(sides, rows), sibling_features(sides)))
+    features[~np.isfinite(features)] = np.nan
+    return np.concatenate((relative_differences(b, t), features))
 
 
-def _look_back(values: dict[str, Floats], sides: Sides, steps: Steps) -> None:
-    """Take features against all earlier runs where they are better and the baseline has few runs."""
-    rows = short_of_runs(sides)
+def _use_earlier_runs(values: dict[str, Floats], sides: Sides, steps: Steps) -> None:
+    """Replace features by those against all earlier runs where these are larger and the baseline is short."""
+    if not sides.history.lengths.any():
+        return
+    baseline, history = sides.baseline.levels.lengths, sides.history.levels.lengths
+    short = (baseline > 0) & (baseline < _SHORT) & (sides.target.lengths > 0)
+    rows = np.flatnonzero(short & (baseline + history >= _SHORT))
     if not len(rows):
         return
-    past = with_past(sides, rows)
+    past = _with_past(sides, rows)
     b, t = oriented(np.array((past.baseline_five, past.target_five)), past.sign)
     clustered = np.sqrt(steps.repeated[rows])
-    for name, found in (_of_five_numbers(b, t) | _of_samples(past)).items():
+    for name, feature in (_of_five_numbers(b, t) | _of_samples(past)).items():
         if _DIRECTIONS.get(name, -1) == 0:
             continue
         shared = clustered if name in _OF_INDEPENDENT else 1.0
-        values[name][rows] = np.fmax(values[name][rows], found) / shared
+        values[name][rows] = np.fmax(values[name][rows], feature) / shared
 
 
 def _of_five_numbers(b: Floats, t: Floats) -> dict[str, Floats]:

@@ -1,8 +1,8 @@
-"""The family ``corun`` in the features package: rates of a task and of its co-runners (seed 002, section 3).
+"""Features of co-runs: rates of a task and of its co-runners, and solo times (seed 002, section 3).
 
-Equation 1 uses the rates of the events of both solo runs. Further features come from the solo times: the
-machine's fixed cost as a share of a run (to start a program, to map its code), and the times of the same task
-on other machines.
+Equation 1 uses the rates of the events of both solo runs. Further features use the solo times: the machine's
+fixed cost as a share of a run (to start a program, to map its code), and the times of the same task on other
+machines.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.corun.tables import AND, HOST_DTYPES, CorunTables, corunner_columns
+from data.errors import InputError
 from data.paths import Places
+from data.tables.files import write_tables
 
 PLACES = Places("corun")
 #: Columns that identify an instance.
@@ -93,38 +95,33 @@ class Solo:
 
 @dataclass(frozen=True)
 class Placed:
-    """Tasks with their co-runners."""
+    """Tasks with their co-runners; each list has length n_rows."""
 
-    #: tasks, machines: length n_rows
     tasks: list[str]
-    corunners: list[tuple[str, ...]]  # length n_rows: In any order: the vectors don't depend on it
+    corunners: list[tuple[str, ...]]  # the order of co-runners does not matter
     machines: list[str]
 
     @classmethod
     def of(cls, pairs: pd.DataFrame) -> Placed:
         """Return the tasks and co-runners of a table of pairs."""
-        columns = corunner_columns(pairs)
-        beside = [
+        corunners = [
             tuple(sorted(name for name in names if isinstance(name, str)))
-            for names in pairs[columns].itertuples(index=False, name=None)
+            for names in pairs[corunner_columns(pairs)].itertuples(index=False, name=None)
         ]
-        return cls(pairs["task"].tolist(), beside, pairs["machine"].tolist())
+        return cls(pairs["task"].tolist(), corunners, pairs["machine"].tolist())
 
     @property
     def named(self) -> pd.DataFrame:
         """The columns of `CORUN`."""
-        beside = [AND.join(names) for names in self.corunners]
-        return pd.DataFrame(dict(zip(CORUN, (self.tasks, beside, self.machines), strict=True)))
+        joined = [AND.join(names) for names in self.corunners]
+        return pd.DataFrame(dict(zip(CORUN, (self.tasks, joined, self.machines), strict=True)))
 
     @cached_property
     def flat(self) -> tuple[NDArray[np.intp], list[str], list[str]]:
-        """Every co-runner on its own: its row, its name, its machine."""
+        """The row, the name and the machine of each co-runner, in the order of the rows."""
         owners = np.repeat(np.arange(len(self.tasks)), [len(names) for names in self.corunners])
-        return (
-            owners,
-            [name for names in self.corunners for name in names],
-            [self.machines[owner] for owner in owners],
-        )
+        names = [name for names in self.corunners for name in names]
+        return owners, names, [self.machines[owner] for owner in owners]
 
     @property
     def most(self) -> int:
@@ -133,20 +130,19 @@ class Placed:
 
 
 def rate_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
-    """Return the rates of equation 1: each task's, and the sum of its co-runners'.
+    """Return the rates of equation 1: each task's, and the sum of its co-runners', one row per task.
 
-    ``own_<event>`` and ``others_<event>`` in events per second; where a task has more than one
-    co-runner, also ``most_<event>``, the largest single rate. A row per task of `placed`.
+    ``own_<event>`` and ``others_<event>`` in events per second; if a task has more than one co-runner, also
+    ``most_<event>``, the largest single rate.
     """
     events = list(solo.rates.columns)
     owners, names, machines = placed.flat
-    beside = solo.rates_of(machines, names)
-    parts = {
-        OWN: solo.rates_of(placed.machines, placed.tasks),
-        OTHERS: _summed(beside, owners, len(placed.tasks)),
-    }
+    rates, count = solo.rates_of(machines, names), len(placed.tasks)
+    parts = {OWN: solo.rates_of(placed.machines, placed.tasks), OTHERS: _sum_by_owner(rates, owners, count)}
     if placed.most > 1:
-        parts[MOST] = _largest(beside, owners, len(placed.tasks))
+        largest = np.full((count, len(events)), -np.inf)
+        np.maximum.at(largest, owners, rates)
+        parts[MOST] = np.where(np.isneginf(largest), 0.0, largest)
     columns = [f"{prefix}{event}" for prefix in parts for event in events]
     return pd.DataFrame(np.hstack(list(parts.values())), columns=columns)
 
@@ -159,23 +155,22 @@ def time_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
     ``fixed_share``, the machine's fixed cost as a share of it (the sum over co-runners); ``activity``, the
     mean of log(1 + rate); ``vs_<engine>``, its logarithm minus that of the same task under another engine of
     the same device. ``longer`` is the task's ``seconds`` minus the co-runners', ``both_fixed`` the product of
-    the shares, ``twins`` the number of co-runners that are the same task, ``beside`` the number of
+    the shares, ``twins`` the number of co-runners that are the same task, and the last column the number of
     co-runners.
     """
     owners, names, machines = placed.flat
     number = len(placed.tasks)
     counts = np.bincount(owners, minlength=number)
-    own = _times(solo, placed.machines, placed.tasks)
-    each = _times(solo, machines, names)
-    others = pd.DataFrame(
-        _summed(each.to_numpy(), owners, number) / np.maximum(counts, 1)[:, None], columns=each.columns
-    )
+    task_times = _solo_times(solo, placed.machines, placed.tasks)
+    corunner_times = _solo_times(solo, machines, names)
+    means = _sum_by_owner(corunner_times.to_numpy(), owners, number) / np.maximum(counts, 1)[:, None]
+    others = pd.DataFrame(means, columns=corunner_times.columns)
     others["fixed_share"] *= counts
     twins = [names.count(task) for task, names in zip(placed.tasks, placed.corunners, strict=True)]
-    both = pd.concat([own.add_prefix(OWN), others.add_prefix(OTHERS)], axis="columns")
-    return both.assign(
-        longer=own["seconds"] - others["seconds"],
-        both_fixed=own["fixed_share"] * others["fixed_share"],
+    columns = pd.concat([task_times.add_prefix(OWN), others.add_prefix(OTHERS)], axis="columns")
+    return columns.assign(
+        longer=task_times["seconds"] - others["seconds"],
+        both_fixed=task_times["fixed_share"] * others["fixed_share"],
         twins=np.array(twins, np.float64),
         beside=counts.astype(np.float64),
     )
@@ -186,8 +181,8 @@ def machine_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
     engines = {f"engine_{engine}": solo.hosts["engine"].eq(engine) for engine in solo.siblings}
     numbers = solo.hosts.drop(columns=[c for c in HOST_DTYPES if c in solo.hosts]).add_prefix("machine_")
     parts = [numbers, pd.DataFrame(engines, solo.hosts.index), solo.fixed_cost.add_prefix("machine_")]
-    known = pd.concat(parts, axis="columns").astype("float64")
-    return known.reindex(placed.machines).reset_index(drop=True)
+    by_machine = pd.concat(parts, axis="columns").astype("float64")
+    return by_machine.reindex(placed.machines).reset_index(drop=True)
 
 
 def vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
@@ -199,9 +194,8 @@ def vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
 def instances(tables: CorunTables, solo: Solo) -> pd.DataFrame:
     """Return the training rows: one per task, co-runners and machine, with the columns of `KEYS`.
 
-    ``impact`` is the median over repetitions of co-run time / median solo time; ``families`` names the
-    families
-    of all tasks involved, in alphabetical order, so that both directions of a pair share it.
+    ``impact`` is the median over repetitions of co-run time / median solo time; ``families`` are the families
+    of all tasks involved, in alphabetical order, equal for both directions of a pair.
     """
     placed = Placed.of(tables.pairs)
     alone = np.exp(solo.log_seconds(placed.machines, placed.tasks))
@@ -211,63 +205,62 @@ def instances(tables: CorunTables, solo: Solo) -> pd.DataFrame:
     table = repeated["impact"].agg(repetitions="size", impact="median")
     table = table.assign(solo_seconds=repeated["solo_seconds"].first()).reset_index()
     family = solo.families.to_dict()
-    everyone = [
-        [task, *names.split(AND)] for task, names in zip(table["task"], table["corunners"], strict=True)
-    ]
+    joined = table["task"] + AND + table["corunners"]
     return table.assign(
         device=solo.hosts["device"].reindex(table["machine"]).to_numpy(),
-        families=[AND.join(sorted(family[name] for name in names)) for names in everyone],
+        families=[AND.join(sorted(family[name] for name in names.split(AND))) for names in joined],
     )[list(KEYS)].astype(KEYS)
 
 
 def placed_of(table: pd.DataFrame) -> Placed:
-    """Take tasks and co-runners from rows of `instances`."""
-    beside = [tuple(names.split(AND)) for names in table["corunners"]]
-    return Placed(table["task"].tolist(), beside, table["machine"].tolist())
+    """Return the tasks and co-runners of rows of `instances`."""
+    corunners = [tuple(names.split(AND)) for names in table["corunners"]]
+    return Placed(table["task"].tolist(), corunners, table["machine"].tolist())
 
 
-def _times(solo: Solo, machines: Sequence[str], tasks: Sequence[str]) -> pd.DataFrame:
+def featurize_stage() -> None:
+    """Stage featurize: write the instances and their vectors."""
+    # imported here, because readers of all formats depend on it
+    from data.corun.validity import CorunDecisions
+
+    tables = CorunDecisions.read(PLACES.valid).kept(CorunTables.read(PLACES.interim))
+    solo = Solo.of(tables)
+    table = instances(tables, solo)
+    if table["impact"].isna().all():
+        raise InputError("no co-run has a solo time", file=PLACES.interim / "pairs.parquet")
+    written = pd.concat([table, vectors(solo, placed_of(table))], axis="columns")
+    write_tables(PLACES.processed, {"features": written})
+    print(f"{len(table)} instances, {written.shape[1] - len(KEYS)} features")  # noqa: T201
+
+
+def _solo_times(solo: Solo, machines: Sequence[str], tasks: Sequence[str]) -> pd.DataFrame:
     """Return the solo-time features of each task on its machine, one row per task."""
+    # each pair of machine and task is computed once
     machine, hosts = pd.factorize(np.asarray(machines, object))
     task, names = pd.factorize(np.asarray(tasks, object))
-    both, place = np.unique(machine * len(names) + task, return_inverse=True)
-    which, what = np.divmod(both, max(len(names), 1))
-    once = _each_time(solo, hosts[which].tolist(), names[what].tolist())
-    return once.take(place).reset_index(drop=True)
-
-
-def _each_time(solo: Solo, machines: list[str], tasks: list[str]) -> pd.DataFrame:
+    codes, place = np.unique(machine * len(names) + task, return_inverse=True)
+    machine, task = np.divmod(codes, max(len(names), 1))
+    machines, tasks = hosts[machine].tolist(), names[task].tolist()
     seconds = solo.log_seconds(machines, tasks)
     cost = solo.fixed_cost.reindex(machines)
     low = cost.iloc[:, FIXED].to_numpy(np.float64)
+    logs = np.log1p(solo.rates_of(machines, tasks))
+    activity, known = np.full(len(logs), np.nan), ~np.isnan(logs).all(axis=1)
+    activity[known] = np.nanmean(logs[known], axis=1)
     columns = {
         "seconds": seconds,
         **{f"over_{name}": seconds - cost[name].to_numpy(np.float64) for name in cost},
         "fixed_share": np.exp(np.minimum(low - seconds, 0)),
-        # the mean over the events of log(1 + rate)
-        "activity": _means(np.log1p(solo.rates_of(machines, tasks))),
+        "activity": activity,
     }
     devices = solo.hosts["device"].reindex(machines)
     for engine, on in solo.siblings.items():
         sibling = devices.map(on).fillna("").tolist()
         columns[f"vs_{engine}"] = seconds - solo.log_seconds(sibling, tasks)
-    return pd.DataFrame(columns, dtype=np.float64)
+    return pd.DataFrame(columns, dtype=np.float64).take(place).reset_index(drop=True)
 
 
-def _means(values: Floats) -> Floats:
-    """Return the mean of the known values of each row; NaN without any."""
-    means, some = np.full(len(values), np.nan), ~np.isnan(values).all(axis=1)
-    means[some] = np.nanmean(values[some], axis=1)
-    return means
-
-
-def _summed(values: Floats, owners: NDArray[np.intp], rows: int) -> Floats:
+def _sum_by_owner(values: Floats, owners: NDArray[np.intp], rows: int) -> Floats:
     total = np.zeros((rows, values.shape[1]))
     np.add.at(total, owners, values)
     return total
-
-
-def _largest(values: Floats, owners: NDArray[np.intp], rows: int) -> Floats:
-    most = np.full((rows, values.shape[1]), -np.inf)
-    np.maximum.at(most, owners, values)
-    return np.where(np.isneginf(most), 0.0, most)

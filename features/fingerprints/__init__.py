@@ -1,12 +1,5 @@
-"""The family ``fingerprints`` in the features package: from fingerprints to vectors."""
+"""The family ``fingerprints`` in the features package."""
 
 from features.supply import FeaturesSupply
 
-
-def _featurize() -> None:
-    from features.fingerprints.matrix import featurize_stage
-
-    featurize_stage()
-
-
-SUPPLY = FeaturesSupply(_featurize)
+SUPPLY = FeaturesSupply("features.fingerprints.matrix:featurize_stage")

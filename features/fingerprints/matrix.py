@@ -1,6 +1,6 @@
-"""The family ``fingerprints`` in the features package: matrix of rates, and applications' performance.
+"""Features of fingerprints: the matrix of rates, and the performance of applications.
 
-Seed 003, section 5.1: a row is one run of the fingerprint on one machine, a column one stressor.
+A row is one run of the fingerprint on one machine, a column one stressor (seed 003, section 5.1).
 """
 
 from __future__ import annotations
@@ -44,18 +44,14 @@ TARGETS = {
 class Measured:
     """An application's performance, and the fingerprints of the machines that it ran on."""
 
-    #: application, metric, better: ``better`` is "lower" (a time) or "higher" (a rate).
     application: str
     metric: str
-    better: str
-    columns: tuple[str, ...]  # length n_columns: Stressors; those that ran on every thread end with ``@all``
-    #: Shape (n_rows, n_columns): Rates in bogo operations per second; NaN where a stressor did not run.
-    x: NDArray[np.float64]
-    y: NDArray[np.float64]  # shape (n_rows,): The application's performance, in its own unit; positive
-    #: machines, cpus: shape (n_rows,): The machine of a row, and its CPU model, whose machines are held out
-    #: together.
-    machines: NDArray[np.str_]
-    cpus: NDArray[np.str_]
+    better: str  # "lower" (a time) or "higher" (a rate)
+    columns: tuple[str, ...]  # length n_columns: stressors; ``@all`` after those on every thread
+    x: NDArray[np.float64]  # shape (n_rows, n_columns): bogo operations per second; NaN where unknown
+    y: NDArray[np.float64]  # shape (n_rows,): the application's performance in its own unit; positive
+    machines: NDArray[np.str_]  # shape (n_rows,)
+    cpus: NDArray[np.str_]  # shape (n_rows,): CPU models, whose machines are held out together
 
     def rows(self, index: NDArray[np.int64] | NDArray[np.bool_]) -> Measured:
         """Return a copy with the rows `index`."""
@@ -78,14 +74,11 @@ class Measured:
     @property
     def speed(self) -> NDArray[np.float64]:
         """The logarithm of the performance, negated where lower is better."""
-        return self._turned(np.log(self.y))
+        return np.log(self.y) if self.better == "higher" else -np.log(self.y)
 
     def performance(self, speed: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the performance at a `speed`, in its own unit."""
-        return np.exp(self._turned(speed))
-
-    def _turned(self, logs: NDArray[np.float64]) -> NDArray[np.float64]:
-        return logs if self.better == "higher" else -logs
+        return np.exp(speed if self.better == "higher" else -speed)
 
 
 @dataclass(frozen=True)
@@ -121,34 +114,29 @@ class FingerprintTable(Tables):
         """
         rows = self.targets[self.targets["application"] == application]
         if rows.empty:
-            known = ", ".join(self.applications[:5])
-            raise InputError(f"is not measured; expected one of: {known}, ...", place=f'"{application}"')
+            names = ", ".join(self.applications[:5])
+            raise InputError(f"is not measured; expected one of: {names}, ...", place=f'"{application}"')
         columns = list(self.columns)
-        beside = rows.merge(self.runs, on=RUN, how="inner", validate="many_to_one")
-        known = pd.MultiIndex.from_frame(self.runs[RUN])
-        alone = rows[~pd.MultiIndex.from_frame(rows[RUN]).isin(known)]
+        with_run = rows.merge(self.runs, on=RUN, how="inner", validate="many_to_one")
+        runs = pd.MultiIndex.from_frame(self.runs[RUN])
+        without_run = rows[~pd.MultiIndex.from_frame(rows[RUN]).isin(runs)]
         hosts = self.runs.groupby("machine")
         medians = hosts[["cpu_model"]].first().join(hosts[columns].median())
-        whole = alone.join(medians, on="machine", how="inner")
-        both = pd.concat([beside, whole], ignore_index=True).sort_values([*RUN, "value"], ignore_index=True)
-        if both.empty:
+        parts = [with_run, without_run.join(medians, on="machine", how="inner")]
+        table = pd.concat(parts, ignore_index=True).sort_values([*RUN, "value"], ignore_index=True)
+        if table.empty:
             raise InputError("is measured on no machine with a fingerprint", place=f'"{application}"')
-        x, y = (both[names].to_numpy(np.float64) for names in (columns, "value"))
-        machines, cpus = (both[name].to_numpy(str) for name in ("machine", "cpu_model"))
+        x, y = (table[names].to_numpy(np.float64) for names in (columns, "value"))
+        machines, cpus = (table[name].to_numpy(str) for name in ("machine", "cpu_model"))
         metric, better = (str(rows[name].iloc[0]) for name in ("metric", "better"))
         return Measured(application, metric, better, self.columns, x, y, machines, cpus)
 
     def covering(self, limit: int) -> tuple[str, ...]:
-        """Choose applications: those measured on most machines, spread over the kinds, without near-copies.
+        """Return at most `limit` applications, measured on many machines, of all kinds, without near-copies.
 
         The kinds (the part of the name before the first colon; without colons, all are of one kind) take
         turns; each adds the application measured on most machines, first by name among equals. An application
-        whose logarithm correlates by `COPY` or more with one already chosen is skipped.
-
-        Parameters
-        ----------
-        limit : int
-            Most applications to choose; all are returned if there are at most so many.
+        whose logarithm correlates by `COPY` or more with one already chosen is skipped, unless all fit.
         """
         if len(self.applications) <= limit:
             return self.applications
@@ -185,19 +173,9 @@ class FingerprintTable(Tables):
 
 
 def featurize(tables: FingerprintTables, threads: Threads = "both") -> FingerprintTable:
-    """Turn the tables into a matrix.
+    """Return the matrix of valid tables, with rates on one thread, on all threads, or both as columns.
 
-    Parameters
-    ----------
-    tables : FingerprintTables
-        The tables without the rows that the stage validate rejected.
-    threads : {"one", "all", "both"}
-        Rates on one thread, on all threads of the machine, or both as separate columns.
-
-    Raises
-    ------
-    InputError
-        If no rates are left.
+    InputError if `threads` leaves no rates.
     """
     wanted = {"one": [1], "all": [ALL_THREADS], "both": [1, ALL_THREADS]}[threads]
     rates = tables.machines[tables.machines["threads"].isin(wanted)]
@@ -221,22 +199,18 @@ def stressor_of(column: str) -> str:
 
 def categories(columns: tuple[str, ...]) -> dict[str, list[int]]:
     """Return the columns of each category of seed 003, table 1; "other" holds stressors beyond the table."""
-    found: dict[str, list[int]] = {}
+    by_category: dict[str, list[int]] = {}
     for number, column in enumerate(columns):
         for category in CATEGORIES.get(stressor_of(column), ("other",)):
-            found.setdefault(category, []).append(number)
-    return dict(sorted(found.items()))
+            by_category.setdefault(category, []).append(number)
+    return dict(sorted(by_category.items()))
 
 
 def zscores(x: NDArray[np.float64], known: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
     """Return (x - mean) / standard deviation by column (seed 003, section 5.2).
 
-    Parameters
-    ----------
-    x : ndarray of shape (n_rows, n_columns)
-        Rates; gaps become 0, the mean.
-    known : ndarray of int, optional
-        The rows that mean and deviation are taken from (the training part); all without.
+    x: shape (n_rows, n_columns), rates; gaps become 0, the mean. known: indices of the rows of the mean and
+    deviation (the training part); by default all.
     """
     rows = x if known is None else x[known]
     counts = np.maximum((~np.isnan(rows)).sum(axis=0), 1)
@@ -251,5 +225,5 @@ def featurize_stage() -> None:
     kept = FingerprintDecisions.read(PLACES.valid).kept(tables)
     table = featurize(kept, load(Fingerprints).section.featurize.threads)
     table.write(PLACES.processed)
-    told = f"{len(table.runs)} runs of {len(table.columns)} rates, {len(table.applications)} applications"
-    print(told)  # noqa: T201
+    counts = f"{len(table.runs)} runs of {len(table.columns)} rates, {len(table.applications)} applications"
+    print(counts)  # noqa: T201

@@ -1,4 +1,4 @@
-"""The family ``matrices`` in the features package: from matrices of raw metrics to vectors."""
+"""The family ``matrices`` in the features package."""
 
 from features.supply import FeaturesSupply
 

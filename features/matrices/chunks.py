@@ -1,4 +1,4 @@
-"""Statistics for the forms from matrices larger than memory: medians by column, noise by chunk."""
+"""Statistics for the forms from matrices that are larger than memory: medians by column, noise by chunk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
 from data.matrices.chunks import PART
-from data.matrices.tables import RUN_DTYPES, MatrixTables
+from data.matrices.tables import CAUSE_DTYPES, METRIC_DTYPES, RUN_DTYPES, MatrixTables
 from data.parallel import Compute, side_by_side
 from data.tables.specs import typed
 from features.matrices.forms import Known, NoiseSums, Rows, contrasted, joined, middle_and_unit
@@ -26,16 +26,9 @@ _AT_ONCE = 20_000_000
 
 @dataclass(frozen=True)
 class CleanChunks:
-    """Chunks of valid runs.
+    """Chunks of valid runs; each file has whole pairs of whole test cases, and all raw ``metrics``.
 
-    Attributes
-    ----------
-    files : tuple of Path
-        Each holds whole pairs of whole test cases.
-    metrics : tuple of str
-        The raw metrics, which every chunk has.
-    parts : int
-        Statistics for a pair are learned from the other parts; 1: from all.
+    Statistics for a pair are computed from the other ones of ``parts`` parts, or from all runs if it is 1.
     """
 
     files: tuple[Path, ...]
@@ -49,58 +42,58 @@ class CleanChunks:
         """Read a chunk, and the parts of its runs."""
         table = ds.dataset(file).to_table(columns=[*RUN_DTYPES, *self.metrics, PART])
         runs = table.to_pandas(ignore_metadata=True).astype(RUN_DTYPES)
-        nothing = typed(None, MatrixTables.SPECS["causes"].dtypes)
         part = runs.pop(PART).to_numpy(np.float64)
-        return MatrixTables(runs, nothing, typed(None, MatrixTables.SPECS["metrics"].dtypes)), part
+        return MatrixTables(runs, typed(None, CAUSE_DTYPES), typed(None, METRIC_DTYPES)), part
 
     def learning(self, part: Floats) -> list[NDArray[np.bool_]]:
-        """Return the runs that each `Known` is learned from: all, then those outside each part."""
+        """Return a mask of runs for each `Known`: all runs, then those outside each part.
+
+        part: shape (n_runs,).
+        """
         others = range(self.parts if self.parts > 1 else 0)
         return [np.ones(len(part), bool), *(part != number for number in others)]
 
 
 def learned(chunks: CleanChunks, compute: Compute) -> list[Known]:
-    """Compute `features.matrices.forms.known` from all runs; then from those outside of each part.
+    """Return `features.matrices.forms.known` of all runs, then of the runs outside each part.
 
     Medians and units are computed column by column, noise as sums over chunks.
     """
     step = max(1, _AT_ONCE // max(chunks.rows, 1))
-    some = [chunks.metrics[start : start + step] for start in range(0, len(chunks.metrics), step)]
-    found = side_by_side(partial(_scales, chunks), some, compute, "scales of metrics")
-    scales = np.concatenate(found, axis=1)
-    starts = [Known.scaling(chunks.metrics, one, chunks.groups) for one in scales]
-    noise = partial(_noise, chunks, starts)
+    blocks = [chunks.metrics[start : start + step] for start in range(0, len(chunks.metrics), step)]
+    scales = side_by_side(partial(_scales, chunks), blocks, compute, "scales of metrics")
+    starts = [Known.scaling(chunks.metrics, part, chunks.groups) for part in np.concatenate(scales, axis=1)]
+    noise = partial(_noise_sums, chunks, starts)
     sums = zip(*side_by_side(noise, chunks.files, compute, "noise of metrics"), strict=True)
-    return [reduce(add, one).learned(start) for one, start in zip(sums, starts, strict=True)]
+    return [reduce(add, part).learned(start) for part, start in zip(sums, starts, strict=True)]
 
 
 def rows_of(chunks: CleanChunks, known: Sequence[Known], file: Path) -> Rows:
-    """Contrast the pairs of a chunk, each with the statistics learned from the other parts."""
+    """Return the labelled, contrasted pairs of a chunk, each with the statistics of the other parts."""
     tables, part = chunks.read(file)
     if chunks.parts == 1:
         rows = contrasted(tables, known[0])
     else:
-        here = [number for number in range(chunks.parts) if (part == number).any()]
-        rows = joined([contrasted(tables.of_runs(part == number), known[number + 1]) for number in here])
+        present = [number for number in range(chunks.parts) if (part == number).any()]
+        rows = joined([contrasted(tables.of_runs(part == number), known[number + 1]) for number in present])
     return rows.of(~np.isnan(rows.y))
 
 
 def _scales(chunks: CleanChunks, metrics: Sequence[str]) -> Floats:
     """Return medians and units of some metrics, shape (n_known, n_metrics, 2)."""
     table = ds.dataset(list(chunks.files)).to_table(columns=[*metrics, PART], use_threads=False)
-    chosen = chunks.learning(_numbers(table, PART))
-    columns = (_numbers(table, name) for name in metrics)
-    found = [[middle_and_unit(column[rows]) for rows in chosen] for column in columns]
-    return np.array(found).swapaxes(0, 1)
+    masks = chunks.learning(_numeric_column(table, PART))
+    columns = (_numeric_column(table, name) for name in metrics)
+    return np.array([[middle_and_unit(column[rows]) for rows in masks] for column in columns]).swapaxes(0, 1)
 
 
-def _numbers(table: pa.Table, name: str) -> Floats:
+def _numeric_column(table: pa.Table, name: str) -> Floats:
     values = table.column(name).to_numpy().astype(np.float64)
     values[~np.isfinite(values)] = np.nan
     return values
 
 
-def _noise(chunks: CleanChunks, starts: Sequence[Known], file: Path) -> list[NoiseSums]:
+def _noise_sums(chunks: CleanChunks, starts: Sequence[Known], file: Path) -> list[NoiseSums]:
     tables, part = chunks.read(file)
-    chosen = chunks.learning(part)
-    return [NoiseSums.of(tables.of_runs(rows), start) for rows, start in zip(chosen, starts, strict=True)]
+    masks = chunks.learning(part)
+    return [NoiseSums.of(tables.of_runs(rows), start) for rows, start in zip(masks, starts, strict=True)]

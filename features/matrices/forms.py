@@ -1,4 +1,4 @@
-"""Forms: the features of a pair of matrices that a classifier sees (seed 001, section 4.5, and one more)."""
+"""Forms: feature vectors of pairs of matrices (seed 001, section 4.5, and the form ``contrasted``)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,10 @@ from data.matrices.validity import middle, stacks
 
 @dataclass(frozen=True)
 class GroupSums:
-    """Weighted sums by group, which can be added."""
+    """Weighted sums by group, which can be added; shape (n_groups + 1, n_metrics), unknown groups last."""
 
-    #: sums, totals: shape (n_groups + 1, n_metrics): Of values times weights, and of weights; the last row is
-    #: of unknown groups.
-    sums: Floats
-    totals: Floats
+    sums: Floats  # of values times weights
+    totals: Floats  # of weights
 
     @classmethod
     def of(cls, values: Floats, weights: Floats, place: Whole, groups: int) -> GroupSums:
@@ -49,16 +47,12 @@ ABOUT = ("run_id", "pair_id", "workload", "group", "side")
 
 @dataclass(frozen=True)
 class MatrixPairs:
-    """Both matrices of each pair, in scaled values: the first axis is the side, the second the pair."""
+    """Both matrices of each pair, in scaled values; arrays of shape (2, n_pairs, n_metrics)."""
 
-    #: DataFrame, n_pairs rows: As in `features.matrices.forms.Rows`, of the first run of the target, else of
-    #: the pair.
-    about: pd.DataFrame
-    #: middles, spreads, counts: shape (2, n_pairs, n_metrics): Median and variance of the runs, and how many
-    #: measured the metric; NaN where none, or fewer than two, did.
-    middles: Floats
-    spreads: Floats
-    counts: Floats
+    about: pd.DataFrame  # n_pairs rows, as in `Rows`: of the first run of the target, else of the pair
+    middles: Floats  # medians of the runs; NaN without values
+    spreads: Floats  # variances of the runs; NaN with fewer than two values
+    counts: Floats  # numbers of runs that measured the metric
 
     @classmethod
     def of(cls, tables: MatrixTables, scaled: Floats) -> MatrixPairs:
@@ -66,11 +60,10 @@ class MatrixPairs:
         pair, side, pairs = tables.standing.pair, tables.standing.target, len(tables.standing.names)
         order = np.lexsort((np.arange(len(pair)), ~side, pair))
         first = order[np.searchsorted(pair[order], np.arange(pairs))]
-        summed = (
-            found.reshape(2, pairs, found.shape[1])
-            for found in summarised(side * pairs + pair, scaled, 2 * pairs)
+        statistics = summarised(side * pairs + pair, scaled, 2 * pairs)
+        return cls(
+            about(tables.runs, first), *(table.reshape(2, pairs, scaled.shape[1]) for table in statistics)
         )
-        return cls(about(tables.runs, first), *summed)
 
     @property
     def difference(self) -> Floats:
@@ -84,35 +77,23 @@ def about(runs: pd.DataFrame, rows: Whole) -> pd.DataFrame:
 
 
 def summarised(place: Whole, values: Floats, places: int) -> tuple[Floats, Floats, Floats]:
-    """Return median, variance and count of each column of `values`, over the rows with equal `place`.
+    """Return medians, variances and counts of the columns over the rows with equal `place`.
 
-    Parameters
-    ----------
-    place : ndarray of shape (n_rows,)
-        From 0 to `places`, exclusive.
-    values : ndarray of shape (n_rows, n_columns)
-        NaN is not measured.
-
-    Returns
-    -------
-    middles, spreads, counts : ndarray of shape (places, n_columns)
-        Medians are NaN without values, variances with fewer than two.
+    place: shape (n_rows,), from 0 to `places`, exclusive. values: shape (n_rows, n_columns), NaN where not
+    measured. Results have shape (places, n_columns); medians are NaN without values, variances with fewer
+    than two.
     """
     shape = (places, values.shape[1])
     middles, spreads, counts = np.full(shape, np.nan), np.full(shape, np.nan), np.zeros(shape)
     for here, rows in stacks(place, places):
         sides = np.sort(values[rows], axis=1)
         middles[here], counts[here] = middle(sides)
-        spreads[here] = _variance(sides, counts[here])
+        known, count = np.isfinite(sides), counts[here]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mean = np.where(known, sides, 0.0).sum(axis=1) / count
+            deviations = np.where(known, sides - mean[:, None], 0.0)
+            spreads[here] = np.where(count > 1, (deviations**2).sum(axis=1) / (count - 1), np.nan)
     return middles, spreads, counts
-
-
-def _variance(rows: Floats, count: Floats) -> Floats:
-    known = np.isfinite(rows)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        mean = np.where(known, rows, 0.0).sum(axis=1) / count
-        apart = np.where(known, rows - mean[:, None], 0.0)
-        return np.asarray(np.where(count > 1, (apart**2).sum(axis=1) / (count - 1), np.nan))
 
 
 Floats = NDArray[np.float64]
@@ -184,8 +165,8 @@ class Known:
     @classmethod
     def scaling(cls, metrics: Sequence[str], scales: Floats, groups: Sequence[str]) -> Known:
         """Return statistics with medians and units, given as shape (n_metrics, 2), and without noise."""
-        nothing = np.zeros((len(groups) + 1, len(metrics)))
-        return cls(tuple(metrics), scales[:, 0], scales[:, 1], tuple(groups), nothing, nothing)
+        zeros = np.zeros((len(groups) + 1, len(metrics)))
+        return cls(tuple(metrics), scales[:, 0], scales[:, 1], tuple(groups), zeros, zeros)
 
     def scaled(self, values: Floats) -> Floats:
         """Return ``arcsinh(value / unit)``, shape as `values`."""
@@ -197,23 +178,17 @@ class Known:
 
     def places(self, groups: Sequence[str]) -> Whole:
         """Return the row of `drift` and `spread` for each of `groups`."""
-        known = {group: place for place, group in enumerate(self.groups)}
-        return np.array([known.get(group, len(known)) for group in groups], np.intp)
+        rows = {group: row for row, group in enumerate(self.groups)}
+        return np.array([rows.get(group, len(rows)) for group in groups], np.intp)
 
 
 Form = Callable[[MatrixTables, Known], Rows]
 
 
 def known(tables: MatrixTables, metrics: Sequence[str]) -> Known:
-    """Compute the statistics that the forms need, from training tables.
+    """Return the statistics of training tables that the forms use, for `metrics`.
 
-    Parameters
-    ----------
-    tables : MatrixTables
-        The noise is estimated from pairs whose target runs are all labelled normal, per value of the column
-        ``group``.
-    metrics : sequence of str
-        The metrics that the forms use.
+    The noise of each group is estimated from pairs whose target runs are all labelled normal.
     """
     scales = np.array([middle_and_unit(column) for column in _finite(tables, metrics).T]).reshape(-1, 2)
     start = Known.scaling(metrics, scales, sorted(tables.runs["group"].unique()))
@@ -222,11 +197,11 @@ def known(tables: MatrixTables, metrics: Sequence[str]) -> Known:
 
 def middle_and_unit(column: Floats) -> tuple[float, float]:
     """Return the median of a metric's values, and the largest size that counts as small; NaN is ignored."""
-    found = column[~np.isnan(column)]
-    middle = float(np.median(found)) if found.size else 0.0
-    apart = np.abs(found[found != 0])
-    small = int(SMALL * (apart.size - 1))
-    return middle, float(np.partition(apart, small)[small]) if apart.size else 1.0
+    values = column[~np.isnan(column)]
+    middle = float(np.median(values)) if values.size else 0.0
+    sizes = np.abs(values[values != 0])
+    small = int(SMALL * (sizes.size - 1))
+    return middle, float(np.partition(sizes, small)[small]) if sizes.size else 1.0
 
 
 @dataclass(frozen=True)
@@ -255,12 +230,12 @@ class NoiseSums:
         return cls(int((labels == 0).sum()), drift, likely, spread)
 
     def __add__(self, other: NoiseSums) -> NoiseSums:
-        drift, likely, spread = (
+        return NoiseSums(
+            self.normal + other.normal,
             self.drift + other.drift,
             self.likely + other.likely,
             self.spread + other.spread,
         )
-        return NoiseSums(self.normal + other.normal, drift, likely, spread)
 
     def learned(self, start: Known) -> Known:
         """Return a copy of `start` with the noise estimated from these sums."""
@@ -270,40 +245,40 @@ class NoiseSums:
 
 
 def flattened(tables: MatrixTables, known: Known) -> Rows:
-    """Make a row of each run; baselines are normal. Gaps hold the training median."""
+    """Return one row per run; baselines are normal. Gaps are filled with the training median."""
     runs = tables.runs
     y = np.where(runs["side"] == SIDES[0], 0.0, flags(runs))
     return Rows(_filled(tables, known), known.metrics, about(runs, np.arange(len(runs))), y)
 
 
 def concatenated(tables: MatrixTables, known: Known) -> Rows:
-    """Make a row of each target run: the baseline run of the same number, then the target run itself.
+    """Return one row per target run: the baseline run of the same number, then the target run.
 
-    If there are fewer baseline runs, they are reused from the first. Gaps hold the training median.
+    Baseline runs are reused, from the first, if they are fewer. Gaps are filled with the training median.
     """
     target, baseline = _partners(tables.runs)
     filled = _filled(tables, known)
     columns = tuple(f"{side} {metric}" for side in SIDES for metric in known.metrics)
-    told, y = _of_targets(tables.runs, target)
-    return Rows(np.hstack([filled[baseline], filled[target]]), columns, told, y, blocks=2)
+    x = np.hstack([filled[baseline], filled[target]])
+    return Rows(x, columns, about(tables.runs, target), flags(tables.runs)[target], blocks=2)
 
 
 def subtracted(tables: MatrixTables, known: Known) -> Rows:
-    """Make one row per target run: its deviation in percent from the run paired with it in `concatenated`.
+    """Return one row per target run: its deviation in percent from its baseline run in `concatenated`.
 
-    Where the baseline is smaller than the metric's unit (zero above all), percent refer to the unit. A value
-    missing on either side counts as no deviation.
+    Percent of the metric's unit where the baseline is smaller than the unit. A value that is missing on
+    either side is no deviation.
     """
     target, baseline = _partners(tables.runs)
     values = _finite(tables, known.metrics)
     base = values[baseline]
     x = 100 * (values[target] - base) / np.maximum(np.abs(base), known.units)
-    told, y = _of_targets(tables.runs, target)
-    return Rows(np.clip(np.nan_to_num(x), -MOST_PER_CENT, MOST_PER_CENT), known.metrics, told, y)
+    x = np.clip(np.nan_to_num(x), -MOST_PER_CENT, MOST_PER_CENT)
+    return Rows(x, known.metrics, about(tables.runs, target), flags(tables.runs)[target])
 
 
 def contrasted(tables: MatrixTables, known: Known) -> Rows:
-    """Make one row per pair: the differences between its matrices' medians, in units of the metric's noise.
+    """Return one row per pair: the differences between its matrices' medians, in units of the metric's noise.
 
     The noise of a metric is the spread of the differences of normal training pairs of the group, scaled by
     how much the runs of this baseline vary compared with the group; or the difference to expect from the runs
@@ -318,24 +293,26 @@ def contrasted(tables: MatrixTables, known: Known) -> Rows:
     matrices = MatrixPairs.of(tables, known.scaled(_finite(tables, known.metrics)))
     place = known.places(matrices.about["group"].tolist())
     units = np.nan_to_num(matrices.difference / noise(matrices, known, place))
-    beside = sizes_told(units) | _spreads_told(matrices)
-    x = np.column_stack([np.arcsinh(units), *beside.values()])
-    there = (matrices.counts.max(axis=2, initial=0) > 0).all(axis=0)
-    found = Rows(x, (*known.metrics, *beside), matrices.about, _pair_labels(tables), beside=len(beside))
-    return found if there.all() else found.of(there)
+    spread = np.log((matrices.spreads[1] + FLOOR**2) / (matrices.spreads[0] + FLOOR**2)) / 2
+    lacks = (matrices.counts[0] > 0) & (matrices.counts[1] == 0)
+    further = sizes_told(units) | {
+        "mean spread": np.nan_to_num(spread).mean(axis=1),
+        "metrics that the target lacks": lacks.mean(axis=1),
+    }
+    x = np.column_stack([np.arcsinh(units), *further.values()])
+    rows = Rows(x, (*known.metrics, *further), matrices.about, _pair_labels(tables), beside=len(further))
+    has_both = (matrices.counts.max(axis=2, initial=0) > 0).all(axis=0)
+    return rows if has_both.all() else rows.of(has_both)
 
 
 def noise(matrices: MatrixPairs, known: Known, place: Whole) -> Floats:
-    """Return by how much the middles of each pair may differ by chance, shape (n_pairs, n_metrics).
+    """Return the deviation of the difference of the medians by chance, shape (n_pairs, n_metrics).
 
-    Parameters
-    ----------
-    place : ndarray of shape (n_pairs,)
-        The row of the pair's group in `known`.
+    place: shape (n_pairs,), the row of the pair's group in `known`.
     """
-    own = np.maximum(matrices.counts[0] - 1, 0)
+    degrees = np.maximum(matrices.counts[0] - 1, 0)
     usual = known.spread[place]
-    moderated = (RUNS * usual + own * np.nan_to_num(matrices.spreads[0])) / (RUNS + own)
+    moderated = (RUNS * usual + degrees * np.nan_to_num(matrices.spreads[0])) / (RUNS + degrees)
     with np.errstate(divide="ignore", invalid="ignore"):
         chance = moderated * (1 / matrices.counts).sum(axis=0)
     chance[~np.isfinite(chance)] = 0
@@ -370,9 +347,9 @@ def _filled(tables: MatrixTables, known: Known) -> Floats:
 
 def _pair_labels(tables: MatrixTables) -> Floats:
     """Return 1 for pairs with an abnormal target run, 0 with only normal ones among the flagged, else NaN."""
-    standing, flagged = tables.standing, flags(tables.runs)
+    places, flagged = tables.standing, flags(tables.runs)
     normal, abnormal = (
-        np.bincount(standing.pair, standing.target & (flagged == label), len(standing.names)) > 0
+        np.bincount(places.pair, places.target & (flagged == label), len(places.names)) > 0
         for label in (0, 1)
     )
     return np.where(abnormal, 1.0, np.where(normal, 0.0, np.nan))
@@ -391,46 +368,27 @@ def _partners(runs: pd.DataFrame) -> tuple[Whole, Whole]:
     return target, rows[starts[pair[target]] + number[target] % sizes[pair[target]]]
 
 
-def _of_targets(runs: pd.DataFrame, target: Whole) -> tuple[pd.DataFrame, Floats]:
-    return about(runs, target), flags(runs)[target]
-
-
 def sizes_told(units: Floats) -> dict[str, Floats]:
     """Return statistics of the differences of all metrics together, by name, each of shape (n_pairs,).
 
-    Parameters
-    ----------
-    units : ndarray of shape (n_pairs, n_metrics)
-        Differences in units of their noise.
+    units: shape (n_pairs, n_metrics), differences in units of their noise.
     """
     sizes, metrics = np.abs(units), units.shape[1]
     ranks = {f"largest difference {rank}": min(rank, metrics) for rank in LEADING}
     ranks |= {f"difference at {share:.0%}": int(share * (metrics - 1)) + 1 for share in SHARES}
     # only a few order statistics are needed
     ordered = np.partition(sizes, sorted({metrics - rank for rank in ranks.values()}), axis=1)
-    found = {name: np.arcsinh(ordered[:, metrics - rank]) for name, rank in ranks.items()}
+    statistics = {name: np.arcsinh(ordered[:, metrics - rank]) for name, rank in ranks.items()}
     rise, fall = ([(way > bound).sum(axis=1) for bound in BEYOND] for way in (units, -units))
     either = [up + down for up, down in zip(rise, fall, strict=True)]
     for words, counts in (("", either), (" that rise", rise), (" that fall", fall)):
-        told = zip(BEYOND, counts, strict=True)
-        found |= {f"metrics{words} beyond {bound:g}": count / metrics for bound, count in told}
+        shares = zip(BEYOND, counts, strict=True)
+        statistics |= {f"metrics{words} beyond {bound:g}": count / metrics for bound, count in shares}
     for power in POWERS:
         # powers are even; squaring twice takes a fraction of raising to the fourth power
         raised = (sizes**2) ** (power // 2)
-        found[f"mean difference of power {power}"] = np.log1p(raised.mean(axis=1) ** (1 / power))
-    return found
-
-
-def _spreads_told(matrices: MatrixPairs) -> dict[str, Floats]:
-    spread = np.log((matrices.spreads[1] + FLOOR**2) / (matrices.spreads[0] + FLOOR**2)) / 2
-    lacks = (matrices.counts[0] > 0) & (matrices.counts[1] == 0)
-    return {
-        "mean spread": np.nan_to_num(spread).mean(axis=1),
-        "metrics that the target lacks": lacks.mean(axis=1),
-    }
-
-
-Flags = NDArray[np.bool_]
+        statistics[f"mean difference of power {power}"] = np.log1p(raised.mean(axis=1) ** (1 / power))
+    return statistics
 
 
 @dataclass(frozen=True)
@@ -455,56 +413,45 @@ class Removal:
             pairs = np.arange(len(rows.x))
             names = rows.about["pair_id"].to_numpy(object)
             return cls(rows, None, names, np.abs(np.sinh(rows.x[:, :metrics])), pairs, np.ones_like(pairs))
-        runs, standing = tables.runs, tables.standing
-        values = tables.numbers(known.metrics)
-        scaled = known.scaled(np.where(np.isfinite(values), values, np.nan))
+        runs, places = tables.runs, tables.standing
+        scaled = known.scaled(_finite(tables, known.metrics))
         matrices = MatrixPairs.of(tables, scaled)
-        moved = np.nan_to_num(matrices.difference)
-        back = np.where(standing.target[:, None], known.unscaled(scaled - moved[standing.pair]), values)
-        numbers = pd.DataFrame(back, runs.index, list(known.metrics))
+        difference = np.nan_to_num(matrices.difference)
+        moved = known.unscaled(scaled - difference[places.pair])
+        values = np.where(places.target[:, None], moved, tables.numbers(known.metrics))
+        numbers = pd.DataFrame(values, runs.index, list(known.metrics))
         still = pd.concat([runs.drop(columns=list(known.metrics)), numbers], axis="columns")
-        size = np.abs(moved) / noise(matrices, known, known.places(matrices.about["group"].tolist()))
-        of_row = pd.Index(standing.names).get_indexer(rows.about["pair_id"])
-        chosen = np.flatnonzero((rows.about["side"] == SIDES[1]).to_numpy(bool))
-        order = chosen[np.argsort(of_row[chosen], kind="stable")]
-        counts = np.bincount(of_row[chosen], minlength=len(standing.names))
+        size = np.abs(difference) / noise(matrices, known, known.places(matrices.about["group"].tolist()))
+        pair_of_row = pd.Index(places.names).get_indexer(rows.about["pair_id"])
+        targets = np.flatnonzero((rows.about["side"] == SIDES[1]).to_numpy(bool))
+        order = targets[np.argsort(pair_of_row[targets], kind="stable")]
+        counts = np.bincount(pair_of_row[targets], minlength=len(places.names))
         x = FORMS[form](tables.with_runs(still), known).x[order]
-        return cls(rows.of(order), x, standing.names, size, np.cumsum(counts) - counts, counts)
+        return cls(rows.of(order), x, places.names, size, np.cumsum(counts) - counts, counts)
 
-    def without(self, pair: Whole, removed: Flags) -> tuple[Floats, Whole]:
+    def without(self, pair: Whole, removed: NDArray[np.bool_]) -> tuple[Floats, Whole]:
         """Return the rows of versions of pairs, without the differences of some metrics.
 
-        Parameters
-        ----------
-        pair : ndarray of shape (n_versions,)
-            The pair of each version.
-        removed : ndarray of shape (n_versions, n_metrics)
-            Metrics whose difference is removed.
-
-        Returns
-        -------
-        x : ndarray of shape (n_version_rows, n_columns)
-        version : ndarray of shape (n_version_rows,)
-            The version of each row, ascending.
+        pair: shape (n_versions,), the pair of each version. removed: shape (n_versions, n_metrics), the
+        metrics whose difference is removed. Returns rows, shape (n_version_rows, n_columns), and the version
+        of each row, ascending.
         """
         counts = self.counts[pair]
         version = np.repeat(np.arange(len(pair)), counts)
         row = self.starts[pair][version] + np.arange(len(version)) - (np.cumsum(counts) - counts)[version]
-        return self._exchanged(self.rows.x[row], row, removed[version]), version
+        x, removed = self.rows.x[row], removed[version]
+        if self.still is not None:
+            # the first of two blocks is the baseline's and does not change
+            return np.where(np.tile(removed, self.rows.blocks), self.still[row], x), version
+        metrics = removed.shape[1]
+        x[:, :metrics][removed] = 0
+        units = self._units[row]
+        units[removed] = 0
+        for column, statistic in enumerate(sizes_told(units).values(), start=metrics):
+            x[:, column] = statistic
+        return x, version
 
     @cached_property
     def _units(self) -> Floats:
         """The differences of rows that are differences, in units of noise."""
         return np.asarray(np.sinh(self.rows.x[:, : self.sizes.shape[1]]))
-
-    def _exchanged(self, x: Floats, row: Whole, removed: Flags) -> Floats:
-        metrics = removed.shape[1]
-        if self.still is None:
-            x[:, :metrics][removed] = 0
-            units = self._units[row]
-            units[removed] = 0
-            for place, told in enumerate(sizes_told(units).values(), start=metrics):
-                x[:, place] = told
-            return x
-        # the first of two blocks is the baseline's and does not change
-        return np.where(np.tile(removed, self.rows.blocks), self.still[row], x)

@@ -30,48 +30,46 @@ class RowMoments:
         return cls(len(x), mean, (x - mean).T @ (x - mean))
 
     def __add__(self, other: RowMoments) -> RowMoments:
-        """Join both (Chan, Golub and LeVeque 1983): no digits are lost where means are large."""
-        n, apart = self.n + other.n, other.mean - self.mean
-        cross = self.cross + other.cross + np.outer(apart, apart) * (self.n * other.n / n)
-        return RowMoments(n, self.mean + apart * (other.n / n), cross)
+        """Return the moments of all rows, without loss of digits (Chan, Golub and LeVeque 1983)."""
+        n, shift = self.n + other.n, other.mean - self.mean
+        cross = self.cross + other.cross + np.outer(shift, shift) * (self.n * other.n / n)
+        return RowMoments(n, self.mean + shift * (other.n / n), cross)
 
 
 @dataclass(frozen=True)
 class Projection:
     """Standardisation of columns, followed by principal components of the metrics.
 
-    Where a row has several blocks of the same metrics, all use the same components; the further columns are
-    standardised only.
+    All blocks of metrics of a row use the same components; further columns are standardised only.
     """
 
     #: mean, scale: shape (n_metrics + n_beside,)
     mean: Floats
     scale: Floats
-    #: Shape (n_components, n_metrics) or None: The components, that of the most variance first; orthonormal.
-    #: None: columns are standardised only.
+    #: Shape (n_components, n_metrics): orthonormal, by descending variance; None: standardisation only.
     axes: Floats | None
 
     @classmethod
     def of(cls, rows: Rows, most: int | None) -> Projection:
-        """Learn from training rows.
-
-        Parameters
-        ----------
-        most : int or None
-            Largest number of components, also limited by the numbers of rows and metrics. None: no
-            projection.
-        """
-        metrics, beside = _parted(rows)
-        mean = np.concatenate([metrics.mean(axis=0), beside.mean(axis=0)])
-        scale = _scale(mean, np.concatenate([metrics.std(axis=0), beside.std(axis=0)]))
+        """Fit to training rows, with at most `most` components; None: standardisation only."""
+        metrics, further = _split_columns(rows)
+        mean = np.concatenate([metrics.mean(axis=0), further.mean(axis=0)])
+        scale = _scale(mean, np.concatenate([metrics.std(axis=0), further.std(axis=0)]))
         if most is None:
             return cls(mean, scale, None)
-        width = metrics.shape[1]
-        return cls(mean, scale, _axes((metrics - mean[:width]) / scale[:width], most))
+        n, width = metrics.shape
+        standardised = (metrics - mean[:width]) / scale[:width]
+        most = min(most, width, max(n - 1, 1))
+        if n < width:
+            _, _, axes = np.linalg.svd(standardised, full_matrices=False)
+        else:
+            # the cross product of the columns is much smaller than the rows
+            axes = _leading(standardised.T @ standardised, most)
+        return cls(mean, scale, _oriented(axes[:most]))
 
     @classmethod
     def of_moments(cls, moments: RowMoments, beside: int, most: int) -> Projection:
-        """Learn from the moments of rows of one block, so that the rows need not be in memory at once."""
+        """Fit to the moments of rows of one block with `beside` further columns; rows need no memory."""
         scale = _scale(moments.mean, np.sqrt(np.diag(moments.cross) / moments.n))
         width = len(scale) - beside
         cross = moments.cross[:width, :width] / np.outer(scale[:width], scale[:width])
@@ -94,30 +92,18 @@ class Projection:
         return self._columns(rows, self.axes)
 
     def _columns(self, rows: Rows, axes: Floats | None) -> Floats:
-        metrics, beside = _parted(rows)
+        metrics, further = _split_columns(rows)
         width = metrics.shape[1]
-        turned = (metrics - self.mean[:width]) / self.scale[:width]
-        turned = turned if axes is None else turned @ axes.T
-        standardised = (beside - self.mean[width:]) / self.scale[width:]
-        return np.hstack([turned.reshape(len(rows.x), -1), standardised])
+        projected = (metrics - self.mean[:width]) / self.scale[:width]
+        projected = projected if axes is None else projected @ axes.T
+        standardised = (further - self.mean[width:]) / self.scale[width:]
+        return np.hstack([projected.reshape(len(rows.x), -1), standardised])
 
 
-def _parted(rows: Rows) -> tuple[Floats, Floats]:
+def _split_columns(rows: Rows) -> tuple[Floats, Floats]:
     """Return the blocks of metrics, one row per block, and the further columns."""
     count = rows.x.shape[1] - rows.beside
     return rows.x[:, :count].reshape(-1, count // rows.blocks), rows.x[:, count:]
-
-
-def _axes(rows: Floats, most: int) -> Floats:
-    """Return the leading principal components of standardised rows; the largest part of each is positive."""
-    n, width = rows.shape
-    most = min(most, width, max(n - 1, 1))
-    if n < width:
-        _, _, axes = np.linalg.svd(rows, full_matrices=False)
-    else:
-        # the cross product of the columns is much smaller than the rows
-        axes = _leading(rows.T @ rows, most)
-    return _oriented(axes[:most])
 
 
 def _scale(mean: Floats, spread: Floats) -> Floats:
@@ -134,5 +120,6 @@ def _leading(cross: Floats, most: int) -> Floats:
 
 
 def _oriented(axes: Floats) -> Floats:
+    """Return components with such signs that the largest part of each is positive."""
     signs = np.where(axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)] < 0, -1.0, 1.0)
     return np.ascontiguousarray(axes * signs[:, None])

@@ -1,4 +1,4 @@
-"""The formats that co-runs come in."""
+"""File formats of co-runs."""
 
 from data.corun.formats import pitot, spec_corun
 from data.corun.tables import CorunTables

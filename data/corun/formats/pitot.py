@@ -1,18 +1,15 @@
-"""Pitot's WebAssembly workloads (MIT, WiseLabCMU/pitot): data.npz and if2.npz become tasks and pairs.
+"""Reader of Pitot's WebAssembly workloads (MIT, WiseLabCMU/pitot): data.npz and if2.npz.
 
-Its events are no hardware counters: they are counts of executed WebAssembly opcodes, the same on all
-platforms.
+Its events are counts of executed WebAssembly opcodes, equal on all platforms, instead of hardware counters.
 """
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from data.corun.tables import CorunTables
 from data.errors import InputError
@@ -35,17 +32,15 @@ SOLO = _TIMES | {
 }
 CORUN = _TIMES | {"i_interference0": ArraySpec("i", _RUNS)}
 NANOSECOND = 1e-9
-#: The last part of a workload's name, where its family comes in sizes: large, medium, small.
+#: Suffix of a workload's name for its size: large, medium, small.
 SIZE = re.compile(r"_[sml]$")
 NOTE = "pitot: events are WebAssembly opcodes, not hardware counters"
 
-Arrays = dict[str, NDArray[Any]]
-
 
 def read(directory: Path) -> CorunTables:
-    """Read a directory with ``data.npz`` (solo) and ``if2.npz`` (beside one co-runner).
+    """Read a directory with ``data.npz`` (solo) and ``if2.npz`` (with one co-runner).
 
-    A machine is a platform, ``<engine>:<device>``; a family is a workload without its size. Times beside the
+    A machine is a platform, ``<engine>:<device>``; a family is a workload without its size. Times with the
     same co-runner are numbered as repetitions. InputError names a wrong file, array or index.
     """
     specs = {directory / "data.npz": SOLO, directory / "if2.npz": CORUN}
@@ -53,18 +48,22 @@ def read(directory: Path) -> CorunTables:
     platforms, workloads = (
         pd.array(solo[name].tolist(), dtype="str") for name in ("n_platform", "n_workload")
     )
-    for path, found in zip(specs, (solo, corun), strict=True):
-        for index in found.keys() & {"i_platform", "i_workload", "i_interference0"}:
-            _require_within(found[index], len(platforms if index == "i_platform" else workloads), index, path)
+    for path, loaded in zip(specs, (solo, corun), strict=True):
+        for name in loaded.keys() & {"i_platform", "i_workload", "i_interference0"}:
+            count = len(platforms if name == "i_platform" else workloads)
+            wrong = np.flatnonzero((loaded[name] < 0) | (loaded[name] >= count))
+            if len(wrong):
+                problem = f"{name}={loaded[name][wrong[0]]} names none of the {count}"
+                raise InputError(problem, file=path, place=f"row {wrong[0]}")
     tasks, pairs = (
         pd.DataFrame(
             {
-                "task": workloads.take(found["i_workload"]),
-                "machine": platforms.take(found["i_platform"]),
-                seconds: found["t"].astype(np.float64) * NANOSECOND,
+                "task": workloads.take(loaded["i_workload"]),
+                "machine": platforms.take(loaded["i_platform"]),
+                seconds: loaded["t"].astype(np.float64) * NANOSECOND,
             }
         )
-        for found, seconds in ((solo, "solo_seconds"), (corun, "corun_seconds"))
+        for loaded, seconds in ((solo, "solo_seconds"), (corun, "corun_seconds"))
     )
     tasks["family"] = tasks["task"].str.replace(SIZE, "", regex=True)
     tasks["repetition"] = 1
@@ -72,19 +71,8 @@ def read(directory: Path) -> CorunTables:
     events = pd.DataFrame(counts, columns=[f"op_{name}" for name in solo["f_workload"]])
     pairs["corunner_1"] = workloads.take(corun["i_interference0"])
     pairs["repetition"] = pairs.groupby(["machine", "task", "corunner_1"]).cumcount() + 1
-    hosts = _hosts(pd.Series(platforms), solo)
-    return CorunTables.of_rows(pd.concat([tasks, events], axis="columns"), pairs, None, hosts)
-
-
-def _hosts(platforms: pd.Series, solo: Arrays) -> pd.DataFrame:
-    parts = platforms.str.split(":", n=1, expand=True)
+    parts = pd.Series(platforms).str.split(":", n=1, expand=True)
     hosts = pd.DataFrame({"machine": platforms, "device": parts[1], "engine": parts[0], "note": NOTE})
     described = pd.DataFrame(solo["d_platform"].astype(np.float64), columns=solo["f_platform"].tolist())
-    return pd.concat([hosts, described], axis="columns")
-
-
-def _require_within(index: NDArray[Any], count: int, name: str, path: Path) -> None:
-    wrong = np.flatnonzero((index < 0) | (index >= count))
-    if len(wrong):
-        problem = f"{name}={index[wrong[0]]} names none of the {count}"
-        raise InputError(problem, file=path, place=f"row {wrong[0]}")
+    hosts = pd.concat([hosts, described], axis="columns")
+    return CorunTables.of_rows(pd.concat([tasks, events], axis="columns"), pairs, None, hosts)

@@ -1,21 +1,18 @@
-"""The formats that fingerprints come in."""
+"""File formats of fingerprints."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 from data.fingerprints.formats import quiho, sparecores, typed_csv
 from data.fingerprints.tables import FingerprintTables
 from data.tables.formats import Format, Sources
 
-
-def _tables(path: Path) -> FingerprintTables:
-    return FingerprintTables.read(path) if path.is_dir() else typed_csv.read_machines(path)
-
-
 SOURCES = Sources(
     {
-        "tables": Format(_tables, sign="machines.parquet", suffix=".csv"),
+        "tables": Format(
+            lambda path: FingerprintTables.read(path) if path.is_dir() else typed_csv.read_machines(path),
+            sign="machines.parquet",
+            suffix=".csv",
+        ),
         "quiho": Format(quiho.read, sign="results.csv"),
         "sparecores": Format(sparecores.read, sign="fingerprint.parquet"),
     },

@@ -1,4 +1,4 @@
-"""The formats that performance matrices come in."""
+"""File formats of performance matrices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from data.tables.formats import Format, Reading, Sources
 from data.tables.parquet import opened
 from data.tables.problems import Problems
 
-#: A directory of PetShop's has its reference two levels further down, at most.
+#: The reference of a PetShop directory is at most two levels deeper.
 _LEVELS = ("", "*/", "*/*/")
 SOURCES = Sources(
     {
@@ -27,21 +27,19 @@ read = SOURCES.read
 
 
 def sniff(path: Path) -> str | None:
-    """Tell the format of the matrices at `path` from what is in it; None if there are none."""
+    """Return the format of the matrices at `path`, judged by its content; None if it has no matrices."""
     if path.is_dir() and not (path / "matrices.parquet").exists():
         inside = sorted(path.glob("*.parquet"))
-        if inside and _holds_seconds(inside[0]):
+        if inside and _is_dbsherlock(inside[0]):
             return "dbsherlock"
-        return (
-            "petshop" if any(any(path.glob(f"{level}noissue/{petshop.FILE}")) for level in _LEVELS) else None
-        )
+        is_petshop = any(any(path.glob(f"{level}noissue/{petshop.FILE}")) for level in _LEVELS)
+        return "petshop" if is_petshop else None
     if not FORMATS["tables"].recognises(path):
         return None
-    return "dbsherlock" if path.is_file() and _holds_seconds(path) else "tables"
+    return "dbsherlock" if path.is_file() and _is_dbsherlock(path) else "tables"
 
 
-def _holds_seconds(path: Path) -> bool:
-    """Tell whether a Parquet file has the columns of DBSherlock's, and not those of matrices."""
+def _is_dbsherlock(path: Path) -> bool:
     try:
         with opened(path) as file:
             names = set(file.schema_arrow.names)
@@ -51,17 +49,17 @@ def _holds_seconds(path: Path) -> bool:
 
 
 def read_asked(name: str, path: Path, *, keep_going: bool = False) -> Reading[MatrixTables]:
-    """Read measurements to be judged: pairs that cannot be compared stay in, flags of analysts are not read.
+    """Read matrices for a verdict: without analysts' flags, but with pairs that cannot be compared.
 
-    Such pairs get the verdict ``invalid``. InputError as of `read`.
+    The verdict of such pairs is ``invalid``. InputError as of `read`.
     """
     tables = MatrixTables.read(path, flags=False) if name == "tables" else FORMATS[name].read(path)
     return asked(tables, path, Problems(keep_going))
 
 
 def asked(tables: MatrixTables, source: Path | str, problems: Problems) -> Reading[MatrixTables]:
-    """Return the part of `tables` that can be judged, or at least be called invalid.
+    """Return the runs of `tables` that can be judged or called invalid; `source` is named in errors.
 
-    InputError at the first wrong run, unless ``problems.keep_going``; and if there is no run or no metric.
+    InputError at the first wrong run, unless ``problems.keep_going``; and without any run or metric.
     """
     return SOURCES.reading(tables.without_flawed_runs(problems), source, problems)

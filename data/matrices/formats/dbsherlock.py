@@ -1,12 +1,11 @@
-"""DBSherlock's metrics of MySQL under TPC-C (SIGMOD 2016): seconds of injected faults become matrices.
+"""Reader of DBSherlock's metrics of MySQL under TPC-C with injected faults (SIGMOD 2016).
 
-A run lasts about 132 s, with one faulty stretch. Its seconds are cut into measurements of `SIDE` windows of
-`WINDOW` seconds; a window's mean is one row. Every measurement is a target once: of faulty seconds it is
-abnormal, of normal seconds it is not. Its baseline are other measurements of normal seconds of the same run.
+A run takes about 132 s, with one faulty period. It is cut into measurements of `SIDE` windows of `WINDOW`
+seconds; the mean of a window is one row. Each measurement is a target once: abnormal if its seconds are
+faulty, else normal. Its baseline consists of other normal measurements of the same run.
 
-A run of Poor Physical Design stands still for about half a minute before its faulty stretch, and again after
-it. Nobody calls these seconds faulty, and so they are asked about as normal ones; but no baseline is made of
-them.
+A run of the cause Poor Physical Design is idle for about 30 s before and after its faulty period. The source
+does not call these seconds faulty, so they are normal targets, but they are never part of a baseline.
 """
 
 from __future__ import annotations
@@ -25,20 +24,20 @@ from data.matrices.tables import MatrixTables, StackedSides
 from data.tables.specs import as_number, read_table
 
 KNOWN = {"cause": "str", "run": "int64", "second": "int64", "abnormal": "bool"}
-#: These count since the run began, so they tell how late it is, and the fault lies in the middle of a run.
+#: Counts since the start of the run: they would reveal the time, and the fault is in the middle of a run.
 CLOCKS = ("Epoch", "dbmsCumChangedRows", "dbmsCumFlushedPages")
-#: Counts what was dirtied less what was flushed.
+#: Pages dirtied minus pages flushed.
 SIGNED = ("dbmsDirtyPages",)
-#: The run begins with its first transaction; where there is none, there is no load.
+#: A run starts with its first transaction; seconds without transactions are idle.
 TRANSACTIONS = "dbmsCommittedCommands"
-#: Seconds in a window; windows in a measurement; measurements in a baseline, where there are as many.
+#: Seconds per window, windows per measurement, and measurements per baseline (fewer if a run has fewer).
 WINDOW, SIDE, BASELINE = 3, 4, 3
 SEED = 1
 
 
 @dataclass(frozen=True)
 class Excerpt:
-    """A measurement: ``windows`` of shape (`SIDE`, n_metrics); ``loaded``: a transaction was committed."""
+    """A measurement: ``windows`` of shape (`SIDE`, n_metrics); ``loaded`` if it has transactions."""
 
     windows: NDArray[np.float64]
     abnormal: bool
@@ -46,13 +45,7 @@ class Excerpt:
 
 
 def read(path: Path) -> MatrixTables:
-    """Read one Parquet file of DBSherlock's, or all of a directory.
-
-    Raises
-    ------
-    InputError
-        If a file cannot be read, lacks a column, or has a metric that is no number.
-    """
+    """Read one Parquet file, or all of a directory; InputError if a file has a missing or wrong column."""
     files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
     if not files:
         raise InputError("holds no .parquet file", file=path)
@@ -78,31 +71,31 @@ def _of_file(path: Path) -> MatrixTables:
 def _pairs(
     seconds: pd.DataFrame, metrics: list[str], draw: np.random.Generator
 ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64], bool]]:
-    """Yield baseline, target and whether the target is abnormal, for each measurement of one run."""
+    """Yield baseline, target and whether the target is abnormal, for each measurement of one run.
+
+    Arrays have the shape (n_windows, n_metrics).
+    """
     loaded = np.ones(len(seconds), bool)
     if TRANSACTIONS in seconds:
         seconds = seconds[(seconds[TRANSACTIONS] > 0).cummax()]
         loaded = seconds[TRANSACTIONS].to_numpy(np.float64) > 0
     values, faulty = seconds[metrics].to_numpy(np.float64), seconds["abnormal"].to_numpy(bool)
-    measurements = list(_measurements(values, faulty, loaded))
-    normal = [number for number, one in enumerate(measurements) if one.loaded and not one.abnormal]
-    # no more where there is one more to draw from: the size of a baseline must not tell what its target is
+    bounds, length = [0, *(np.flatnonzero(np.diff(faulty)) + 1), len(faulty)], WINDOW * SIDE
+    measurements = [
+        Excerpt(
+            values[at : at + length].reshape(SIDE, WINDOW, -1).mean(axis=1),
+            bool(faulty[begin]),
+            bool(loaded[at : at + length].any()),
+        )
+        # no measurement has both faulty and normal seconds
+        for begin, end in pairwise(bounds)
+        for at in range(begin, end - length + 1, length)
+    ]
+    normal = [number for number, part in enumerate(measurements) if part.loaded and not part.abnormal]
+    # the size of a baseline must not depend on whether its target is normal
     count = min(BASELINE, len(normal) - 1)
-    for number, one in enumerate(measurements):
+    for number, target in enumerate(measurements):
         if count > 0:
             others = [other for other in normal if other != number]
             drawn = sorted(draw.choice(others, count, replace=False))
-            baseline = np.concatenate([measurements[other].windows for other in drawn])
-            yield baseline, one.windows, one.abnormal
-
-
-def _measurements(
-    values: NDArray[np.float64], faulty: NDArray[np.bool_], loaded: NDArray[np.bool_]
-) -> Iterator[Excerpt]:
-    """Yield what is cut from a run; nothing spans what is faulty and what is not."""
-    bounds = [0, *(np.flatnonzero(np.diff(faulty)) + 1), len(faulty)]
-    length = WINDOW * SIDE
-    for begin, end in pairwise(bounds):
-        for at in range(begin, end - length + 1, length):
-            windows = values[at : at + length].reshape(SIDE, WINDOW, -1).mean(axis=1)
-            yield Excerpt(windows, bool(faulty[begin]), bool(loaded[at : at + length].any()))
+            yield np.concatenate([measurements[at].windows for at in drawn]), target.windows, target.abnormal

@@ -1,8 +1,8 @@
-"""PetShop's metrics of 41 microservices every 5 minutes (CC-BY-4.0): issues become matrices.
+"""Reader of PetShop's metrics of 41 microservices, one row every 5 minutes (CC-BY-4.0).
 
-An issue's rows are a target that is abnormal, five consecutive rows without an issue one that is not. The
-baselines are further rows without an issue of the same traffic pattern; no row is in two pairs. Rows with and
-without issues were measured months apart, so a model may also see the months.
+The rows of an issue are an abnormal target; five consecutive rows without an issue are a normal target.
+Baselines consist of other rows without an issue of the same traffic pattern; no row is in two pairs. Rows
+with and without issues were measured months apart, so a model may also detect the months.
 """
 
 from __future__ import annotations
@@ -26,44 +26,46 @@ FILE = "metrics.csv"
 
 def read(path: Path) -> MatrixTables:
     """Read a directory of traffic patterns, or one, such as ``low_traffic``."""
-    found = sorted(file.parent.parent for file in path.glob(f"**/noissue/{FILE}"))
-    if not found:
+    patterns = sorted(file.parent.parent for file in path.glob(f"**/noissue/{FILE}"))
+    if not patterns:
         raise InputError(f"holds no traffic pattern; expected */noissue/{FILE}", file=path)
-    return MatrixTables.joined([_pattern(directory) for directory in found])
+    return MatrixTables.joined([_read_pattern(directory) for directory in patterns])
 
 
-def _pattern(directory: Path) -> MatrixTables:
-    reference = _read(directory / "noissue" / FILE)
+def _read_pattern(directory: Path) -> MatrixTables:
+    reference = _read_metrics(directory / "noissue" / FILE)
     issues = sorted(file.parent for file in directory.glob(f"*/issue*/{FILE}"))
-    blocks = _blocks(len(reference), len(issues), directory)
     sides, causes = StackedSides(list(reference.columns)), []
     about = {"group": directory.name, "machine": "petshop"}
-    for number, (baseline, target) in enumerate(blocks):
+    for number, (baseline, target) in enumerate(_blocks(len(reference), len(issues), directory)):
         issue = issues[number] if number < len(issues) else None
         if issue is None:
             name, observed = f"{directory.name} noissue {number - len(issues)}", reference.iloc[target]
         else:
             name = f"{directory.name} {issue.parent.name} {issue.name}"
-            # what only issues have would tell them by its being there
-            observed = _read(issue / FILE).reindex(columns=reference.columns)
-        known = about | {"workload": name}
+            # the presence of metrics that only issues have would reveal the label
+            observed = _read_metrics(issue / FILE).reindex(columns=reference.columns)
+        fields = about | {"workload": name}
         values = reference.iloc[baseline].to_numpy(np.float64)
-        sides.add(values, name, "baseline", version="reference", abnormal=False, **known)
+        sides.add(values, name, "baseline", version="reference", abnormal=False, **fields)
         values, abnormal = observed.to_numpy(np.float64), issue is not None
-        names = sides.add(values, name, "target", version="observed", abnormal=abnormal, **known)
-        causes += [{"run_id": run, "cause": _cause(issue)} for run in names if issue is not None]
+        names = sides.add(values, name, "target", version="observed", abnormal=abnormal, **fields)
+        causes += [{"run_id": run, "cause": _root_cause(issue)} for run in names if issue is not None]
     return MatrixTables.of_rows(sides.frame(), causes)
 
 
 def _blocks(rows: int, issues: int, directory: Path) -> Iterator[tuple[list[int], list[int]]]:
-    """Yield the rows of a baseline and of a target: first for each issue, whose target is its own.
+    """Yield the rows of the baseline and of the target of each pair: first of issues, then of normal targets.
 
-    Targets are consecutive rows spread over all the time, baselines are drawn from what lies between.
+    The target is empty for an issue, which has its own file. Normal targets are consecutive rows, evenly
+    spread; baselines are drawn from the rows between them.
     """
     normal = (rows - issues * BASELINE) // (BASELINE + TARGET)
     if normal < 0:
-        told = f"has {rows} rows, which make {rows // BASELINE} baselines; expected {issues}, one per issue"
-        raise InputError(told, file=directory / "noissue" / FILE)
+        message = (
+            f"has {rows} rows, which make {rows // BASELINE} baselines; expected {issues}, one per issue"
+        )
+        raise InputError(message, file=directory / "noissue" / FILE)
     starts = np.linspace(0, rows - TARGET, normal).astype(int) if normal else np.zeros(0, int)
     targets = [list(range(start, start + TARGET)) for start in starts]
     free = np.setdiff1d(np.arange(rows), np.concatenate([*targets, []]))
@@ -73,7 +75,7 @@ def _blocks(rows: int, issues: int, directory: Path) -> Iterator[tuple[list[int]
         yield baseline, targets[number - issues] if number >= issues else []
 
 
-def _read(path: Path) -> pd.DataFrame:
+def _read_metrics(path: Path) -> pd.DataFrame:
     """Read one file; columns are named ``microservice/metric/statistic``."""
     try:
         frame = pd.read_csv(path, header=[0, 1, 2], index_col=0)
@@ -85,11 +87,11 @@ def _read(path: Path) -> pd.DataFrame:
     try:
         return frame.astype("float64").reset_index(drop=True)
     except ValueError as exc:
-        raise InputError(f"holds what is no number ({exc})", file=path) from exc
+        raise InputError(f"has a value that is not a number ({exc})", file=path) from exc
 
 
-def _cause(issue: Path) -> str:
-    """Return the root cause of an issue; empty if nothing tells it."""
+def _root_cause(issue: Path) -> str:
+    """Return the root cause of an issue; empty without a file ``target.json``."""
     path = issue / "target.json"
     try:
         content: Any = content_of(path) if path.exists() else {"root_cause": {"node": ""}}

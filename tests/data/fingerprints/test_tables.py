@@ -31,7 +31,7 @@ FLAWS = {
     "an infinite rate": ({"machines": [rate("a", "qsort", float("inf"))]}, CELL.format(1, "inf")),
     "a machine of unknown CPU": (
         {"machines": [rate("e", "cpu", 5.0)]},
-        'machine "e": has no CPU model in the table of hosts, so what to hold out with it is unknown',
+        'machine "e": has no CPU model in the table of hosts; expected one, by which it is held out',
     ),
     "a machine described twice": ({"hosts": [host("a", "Opteron")]}, 'machine "a": stands twice'),
     "an application twice": (

@@ -221,7 +221,9 @@ def test_metrics_that_say_nothing_are_left_out_with_a_reason():
         "seldom": "was measured in 1 of 12 runs",
         "summary_transactions": "has the same value 30 in all runs",
     }
-    with pytest.raises(InputError, match=r'^metrics: no raw metric says anything; the first, "faults", has'):
+    with pytest.raises(
+        InputError, match=r'^metrics: no raw metric carries information; the first, "faults", has'
+    ):
         decide(small(*(row | {"faults": 1.0, "switches": 1.0} for row in rows)), 0.5)
 
 
