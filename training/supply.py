@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from training.evaluation.paired_bootstrap import OutOfFoldPredictions
 
 
-def lazily(address: str, *given: str) -> Callable[[], Any]:
+def lazily(address: str, *arguments: str) -> Callable[[], Any]:
     """Return a function that imports and calls the function at ``package.module:name``.
 
-    Its arguments are the results of the functions at the addresses `given`.
+    Its arguments are the results of the functions at the addresses `arguments`.
     """
-    return partial(_called, address, *given)
+    return partial(_called, address, *arguments)
 
 
-def _called(address: str, *given: str) -> Any:
+def _called(address: str, *arguments: str) -> Any:
     module, _, name = address.partition(":")
-    return getattr(import_module(module), name)(*map(_called, given))
+    return getattr(import_module(module), name)(*map(_called, arguments))
 
 
 @dataclass(frozen=True)

@@ -42,8 +42,8 @@ def test_probabilities_that_are_right_stay_as_they_are():
 def test_what_is_certain_stays_certain(warp):
     found = calibrated(*rows(0, warp))
     assert found.of(np.array([0.0, 1.0])).tolist() == [0.0, 1.0]
-    assert found.at(1 - 1e-7) > 0.999
-    assert found.at(1e-7) < 0.001
+    assert found.of(1 - 1e-7) > 0.999
+    assert found.of(1e-7) < 0.001
 
 
 def test_few_rows_of_one_group_change_nothing():

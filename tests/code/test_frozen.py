@@ -111,24 +111,24 @@ LEAVES = np.full(3, -1)
         ({"value": np.array([{}], object)}, "is not a readable NumPy archive (Object arrays"),
         (
             {"children": np.zeros((3, 2), np.intp), "feature": np.zeros(3, np.intp)},
-            "children[0, 0]=0 does not lie after its parent",
+            "children[0, 0]=0 is not after its parent",
         ),
         (
             {"children": np.array([[1, 2], [0, 2], [1, 1]]), "feature": np.zeros(3, np.intp)},
-            "children[1, 0]=0 does not lie after its parent",
+            "children[1, 0]=0 is not after its parent",
         ),
-        ({"children": np.full((3, 2), 3), "feature": np.zeros(3, np.intp)}, "children[0, 0]=3 is none"),
-        ({"feature": np.array([6, -1, -1])}, "feature[0]=6 is none of the 6 features"),
-        ({"feature": np.array([-2, -1, -1])}, "feature[0]=-2 is none of the 6 features"),
-        ({"roots": np.array([3])}, "roots[0]=3 is none of the 3 nodes"),
+        ({"children": np.full((3, 2), 3), "feature": np.zeros(3, np.intp)}, "children[0, 0]=3 is not one"),
+        ({"feature": np.array([6, -1, -1])}, "feature[0]=6 is not one of the 6 features"),
+        ({"feature": np.array([-2, -1, -1])}, "feature[0]=-2 is not one of the 6 features"),
+        ({"roots": np.array([3])}, "roots[0]=3 is not one of the 3 nodes"),
         ({"roots": np.array([], np.intp)}, 'array "roots": is empty'),
         ({"roots": None}, 'lacks the array "roots"; found version, '),
         ({"value": np.zeros(4)}, 'array "value": holds float64 of shape (4,); expected numbers of shape (3'),
         ({"value": np.array([0.5, np.nan, 1.0])}, 'array "value": holds nan; expected finite numbers'),
-        ({"value": np.array([0.5, 2.0, 1.0])}, "value holds what is no share"),
+        ({"value": np.array([0.5, 2.0, 1.0])}, "value: expected shares from 0 to 1"),
         ({"feature": LEAVES * 1.0}, 'array "feature": holds float64 of shape (3,); expected whole numbers'),
         ({"threshold": np.array(["a"] * 3)}, 'array "threshold": holds <U1 of shape (3,); expected numbers'),
-        ({"scale": np.zeros(6)}, "scale holds what is not above 0"),
+        ({"scale": np.zeros(6)}, "scale=0.0 is not above 0"),
         ({"kind": "forest"}, 'array "kind": is "forest"; expected linear or trees'),
         ({"version": "1"}, 'array "version": holds <U1 of shape (); expected whole numbers of shape ()'),
     ],
@@ -155,10 +155,10 @@ def test_a_card_and_arrays_of_another_width_do_not_belong_together(tmp_path):
     trained("decision-tree").write(tmp_path)
     card = json.loads((tmp_path / "card.json").read_text())
     (tmp_path / "card.json").write_text(json.dumps(card | {"features": card["features"][:5]}))
-    with pytest.raises(InputError, match="features: names 5, but the model beside it takes 6"):
+    with pytest.raises(InputError, match="features: names 5, but the model takes 6"):
         ReadyModel.read(tmp_path)
     (tmp_path / compiled_pipeline.FILE).unlink()
-    with pytest.raises(InputError, match="features: names 5, but the model beside it takes 6"):
+    with pytest.raises(InputError, match="features: names 5, but the model takes 6"):
         ReadyModel.read(tmp_path)
 
 
@@ -167,7 +167,7 @@ def test_a_card_and_arrays_of_another_width_do_not_belong_together(tmp_path):
     [
         ({"features": "abc"}, "card.json: features='abc': Input should be a valid tuple"),
         ({"features": [1]}, "card.json: features.0=1: Input should be a valid string"),
-        ({"features": ["a", "z"]}, 'card.json: the file: reference lacks "z"'),
+        ({"features": ["a", "z"]}, 'card.json: the file: reference has no "z"'),
         ({"threshold": None}, "card.json: threshold=None: Input should be a valid number"),
         ({"threshold": 1e999}, "card.json: is not JSON (Infinity is not a finite number)"),
         ({"reference": {"a": "much"}}, "card.json: reference.a='much': Input should be a valid number"),

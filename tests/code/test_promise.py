@@ -121,9 +121,9 @@ def test_unsure_lies_between_the_cuts_that_keep_what_is_wished_for(wish, low, hi
 
 
 def test_what_the_model_was_not_trained_to_promise_is_refused_with_what_it_can():
-    with pytest.raises(InputError, match=r"missed=3 %: the model can promise one of 2, 5, 20 %"):
+    with pytest.raises(InputError, match=r"expected a rate that the model guarantees: 2, 5, 20 %"):
         cuts_for(PROMISE, 0.4, DecisionPolicy(missed=0.03))
-    with pytest.raises(InputError, match="missed: the model was trained without a promise"):
+    with pytest.raises(InputError, match="missed: the model was trained without risk guarantees"):
         cuts_for(None, 0.4, DecisionPolicy(missed=0.05))
 
 

@@ -199,7 +199,7 @@ def test_too_few_iterations_are_told():
             [[0.0, 1, 2], [1, 1, 1]],
             [0, 1],
             {"shared": 0},
-            "n_features = 3 less shared=0 are no baseline and target of the same width",
+            "n_features = 3 less shared=0 cannot be divided into baseline and target",
         ),
     ],
 )

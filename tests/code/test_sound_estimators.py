@@ -8,8 +8,7 @@ from training.estimators import compiled_pipeline
 from training.estimators.answering import Guide
 from training.estimators.boosted_trees import boosted
 from training.estimators.catalogue import CATALOGUE, answering, fail_probability, pipeline
-from training.estimators.one_sided_neighbours import OneSidedNeighbours
-from training.estimators.signed_logistic import SignedLogistic
+from training.estimators.monotone import OneSidedNeighbours, SignedLogistic
 
 #: The first column is the evidence; the last one is about something else.
 GUIDE = Guide((-1, -1, 1, -1, 0), evidence=0)
@@ -74,12 +73,12 @@ def test_neighbours_weigh_what_lies_near_of_both_classes():
 
 
 def test_a_gap_is_filled_with_what_is_usual_at_that_evidence(rows):
-    from training.estimators.preparation import Gaps
+    from training.estimators.preparation import GapFiller
 
     draw = np.random.default_rng(0)
     x = draw.normal(size=(100, 2))
     x[:, 1] = 2 * x[:, 0] + 1
-    gaps = Gaps((-1, -1), 0).fit(x)
+    gaps = GapFiller((-1, -1), 0).fit(x)
     assert gaps.transform([[3.0, np.nan]])[0].tolist() == pytest.approx([3.0, 7.0])
-    against = Gaps((-1, 1), 0).fit(x)
+    against = GapFiller((-1, 1), 0).fit(x)
     assert against.transform([[3.0, np.nan]])[0, 1] == pytest.approx(np.median(x[:, 1]))

@@ -183,7 +183,9 @@ def lost_files(content):
     assert (family["champions"], family["entries"], family["compared"]) == ([], [], False)
     note = next(one for one in content["notes"] if "neither in git nor in DVC's cache" in one)
     assert "reports/comparisons/evaluated/oof.parquet" in note
-    assert any(one.startswith("comparisons: one state lacks predictions") for one in content["notes"])
+    assert any(
+        one.startswith("comparisons: predictions of one state are missing") for one in content["notes"]
+    )
     return note
 
 
@@ -201,8 +203,8 @@ def test_figures_are_compared_where_the_cache_lost_predictions(told):
     content = told("HEAD~1", "workspace")
     assert [one["name"] for one in content["params"]] == ["comparisons.tune.trials"]
     lost_files(content)
-    assert "one state lacks predictions" in told("HEAD~1", "workspace", "text")
-    assert "one state lacks predictions" in told("HEAD~1", "workspace", "html")
+    assert "predictions of one state are missing" in told("HEAD~1", "workspace", "text")
+    assert "predictions of one state are missing" in told("HEAD~1", "workspace", "html")
 
 
 def clone_of(project, directory, monkeypatch):
@@ -267,7 +269,7 @@ def test_a_remote_is_named_as_the_place_of_missing_files(told, project, tmp_path
             '"nonsense": unknown Git revision .* expected a commit, an experiment of DVC, workspace or',
         ),
         ("models:/regression-comparison/9", "no such version is registered"),
-        ("models:/x", "is no model"),
+        ("models:/x", "is not the address of a model"),
     ],
 )
 def test_a_state_that_is_none_is_refused_in_one_line(told, name, problem):

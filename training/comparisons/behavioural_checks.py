@@ -37,15 +37,17 @@ class Case:
     better: Better
     configurations: tuple[tuple[Floats, Floats, Runs], ...]
 
-    def changed(self, change: Callable[[Floats], Floats], told: str = "") -> Case:
+    def changed(self, change: Callable[[Floats], Floats], description: str = "") -> Case:
         """Return a copy with `change` applied to the targets."""
-        own = tuple((b, change(t), h) for b, t, h in self.configurations)
-        return replace(self, told=told or self.told, configurations=own)
+        configurations = tuple((b, change(t), h) for b, t, h in self.configurations)
+        return replace(self, told=description or self.told, configurations=configurations)
 
-    def everywhere(self, change: Callable[[Floats], Floats], told: str) -> Case:
+    def everywhere(self, change: Callable[[Floats], Floats], description: str) -> Case:
         """Return a copy with `change` applied to all samples."""
-        own = tuple((change(b), change(t), tuple(map(change, h))) for b, t, h in self.configurations)
-        return replace(self, told=told, configurations=own)
+        configurations = tuple(
+            (change(b), change(t), tuple(map(change, h))) for b, t, h in self.configurations
+        )
+        return replace(self, told=description, configurations=configurations)
 
     def worse(self, share: float) -> Case:
         """Return a copy with targets that are worse by `share`."""
@@ -82,10 +84,10 @@ def broken(
     """Yield a violation for each check that a model violates; `judge` returns its probabilities."""
     probability = judge(sides_of([case for rule in rules for case in rule.cases]))
     stops = np.cumsum([len(rule.cases) for rule in rules])
-    for rule, own in zip(rules, np.split(probability, stops[:-1]), strict=True):
-        wrong = np.flatnonzero(~rule.holds(own, threshold))
+    for rule, probabilities in zip(rules, np.split(probability, stops[:-1]), strict=True):
+        wrong = np.flatnonzero(~rule.holds(probabilities, threshold))
         if len(wrong):
-            yield Violation(rule.name, rule.cases[wrong[0]].told, float(own[wrong[0]]))
+            yield Violation(rule.name, rule.cases[wrong[0]].told, float(probabilities[wrong[0]]))
 
 
 def rules(seed: int) -> tuple[BehaviouralCheck, ...]:
@@ -96,19 +98,18 @@ def rules(seed: int) -> tuple[BehaviouralCheck, ...]:
 
 def sides_of(cases: Sequence[Case]) -> Sides:
     """Convert cases to `Sides`."""
-    rows = [(place, case, one) for place, case in enumerate(cases) for one in case.configurations]
-    baseline, target = (
-        _samples([(one[0],) for _, _, one in rows]),
-        _samples([(one[1],) for _, _, one in rows]),
-    )
+    sizes = [len(case.configurations) for case in cases]
+    rows = [configuration for case in cases for configuration in case.configurations]
+    baseline = _samples([(before,) for before, _, _ in rows])
+    target = _samples([(after,) for _, after, _ in rows])
     return Sides(
-        np.array([place for place, _, _ in rows], np.int64),
+        np.repeat(np.arange(len(cases)), sizes),
         len(cases),
-        np.array([number for case in cases for number in range(1, len(case.configurations) + 1)], np.int64),
-        np.array([-1.0 if case.better == "lower" else 1.0 for _, case, _ in rows]),
+        np.concatenate([np.arange(1, size + 1) for size in sizes]),
+        np.repeat([-1.0 if case.better == "lower" else 1.0 for case in cases], sizes),
         baseline,
         target,
-        _samples([one[2] for _, _, one in rows]),
+        _samples([history for _, _, history in rows]),
         _samples([() for _ in rows]),
         five_numbers(baseline),
         five_numbers(target),
@@ -138,16 +139,18 @@ def unchanged(
     Samples scatter by the share `noise`; with earlier runs, runs scatter by a third of that.
     """
 
-    def run() -> Floats:
+    def draw_run() -> Floats:
         offset = 1 + noise / 3 * draw.standard_normal() if history else 1.0
         return np.asarray(level * offset * (1 + noise * draw.standard_normal(size)))
 
-    own = tuple((run(), run(), tuple(run() for _ in range(history))) for _ in range(configurations))
-    told = (
+    sides = tuple(
+        (draw_run(), draw_run(), tuple(draw_run() for _ in range(history))) for _ in range(configurations)
+    )
+    description = (
         f"{size} samples a side that scatter by {100 * noise:g} % around {level:g}, {better} is better, "
         f"{configurations} configurations, {history} earlier runs"
     )
-    return Case(told, better, own)
+    return Case(description, better, sides)
 
 
 def _drawn(draw: np.random.Generator, noises: Sequence[float], histories: Sequence[int]) -> Iterator[Case]:
@@ -163,41 +166,43 @@ def _drawn(draw: np.random.Generator, noises: Sequence[float], histories: Sequen
 
 def _centred(case: Case) -> Case:
     """Return a copy where all runs of a configuration have the baseline's median."""
-    own = tuple(
+    configurations = tuple(
         (b, t * (np.median(b) / np.median(t)), tuple(h * (np.median(b) / np.median(h)) for h in past))
         for b, t, past in case.configurations
     )
-    return replace(case, configurations=own)
+    return replace(case, configurations=configurations)
 
 
-def at_least(bound: float) -> Callable[[Floats, float], NDArray[np.bool_]]:
+Holds = Callable[[Floats, float], NDArray[np.bool_]]
+
+
+def at_least(bound: float) -> Holds:
     """Return a function that checks that each probability is at least `bound`."""
     return lambda probability, _: probability >= bound
 
 
-def at_most(bound: float) -> Callable[[Floats, float], NDArray[np.bool_]]:
+def at_most(bound: float) -> Holds:
     """Return a function that checks that each probability is at most `bound`."""
     return lambda probability, _: probability <= bound
 
 
-def never_less(chain: int) -> Callable[[Floats, float], NDArray[np.bool_]]:
+def never_less(chain: int) -> Holds:
     """Return a function that checks that probabilities never fall within chains of `chain` cases."""
 
-    def holds(probability: Floats, _: float) -> NDArray[np.bool_]:
-        steps = np.diff(probability.reshape(-1, chain), axis=1, prepend=-1.0)
-        return np.asarray(steps >= -SAME).ravel()
+    def never_falls(probability: Floats, _: float) -> NDArray[np.bool_]:
+        return np.asarray(np.diff(probability.reshape(-1, chain), axis=1, prepend=-1.0) >= -SAME).ravel()
 
-    return holds
+    return never_falls
 
 
-def alike(count: int) -> Callable[[Floats, float], NDArray[np.bool_]]:
+def alike(count: int) -> Holds:
     """Return a function that checks that each `count` neighbouring cases have the same probability."""
 
-    def holds(probability: Floats, _: float) -> NDArray[np.bool_]:
-        own = probability.reshape(-1, count)
-        return np.asarray(np.abs(own - own[:, :1]) <= SAME).ravel()
+    def all_equal(probability: Floats, _: float) -> NDArray[np.bool_]:
+        by_group = probability.reshape(-1, count)
+        return np.asarray(np.abs(by_group - by_group[:, :1]) <= SAME).ravel()
 
-    return holds
+    return all_equal
 
 
 def _plain(draw: np.random.Generator) -> Iterator[BehaviouralCheck]:
@@ -208,9 +213,9 @@ def _plain(draw: np.random.Generator) -> Iterator[BehaviouralCheck]:
     small = tuple(case.worse(share) for case in tight for share in (0.2, 0.1, 0.07))
     yield BehaviouralCheck("20, 10 and 7 % worse with 0.3 % noise are at least 0.95", at_least(0.95), small)
     same = tuple(
-        replace(case, told=f"identical sides, {case.told}", configurations=own)
+        replace(case, told=f"identical sides, {case.told}", configurations=identical)
         for case in _drawn(draw, (0.003, 0.1), (0, 8))
-        if (own := tuple((b, b.copy(), h) for b, _, h in case.configurations))
+        if (identical := tuple((b, b.copy(), h) for b, _, h in case.configurations))
     )
     yield BehaviouralCheck("identical sides are at most 0.02", at_most(0.02), same)
     better = tuple(case.worse(1 / (1 + gain) - 1) for case in tight for gain in (0.03, 0.5))
@@ -219,7 +224,7 @@ def _plain(draw: np.random.Generator) -> Iterator[BehaviouralCheck]:
 
 def _orders(draw: np.random.Generator) -> Iterator[BehaviouralCheck]:
     chains = _drawn(draw, (0.001, 0.01, 0.03, 0.1), (0, 10))
-    cases = tuple(one for case in chains for one in (case, *(case.worse(share) for share in _WORSE)))
+    cases = tuple(member for case in chains for member in (case, *(case.worse(share) for share in _WORSE)))
     yield BehaviouralCheck("worse by more is never less probable", never_less(1 + len(_WORSE)), cases)
     repeated = tuple(
         case.everywhere(partial(np.tile, reps=times), f"{case.told}, each {times} times")
@@ -231,19 +236,21 @@ def _orders(draw: np.random.Generator) -> Iterator[BehaviouralCheck]:
 
 
 def _sames(draw: np.random.Generator) -> Iterator[BehaviouralCheck]:
-    found: list[Case] = []
+    cases: list[Case] = []
     for case in _drawn(draw, (0.01, 0.1), (0, 8)):
-        one = case.worse(0.08)
-        copied = replace(one, told=f"a copied configuration, {one.told}")
-        copied = replace(copied, configurations=(*one.configurations, one.configurations[0]))
-        found += [
-            one,
-            one.everywhere(lambda samples: samples[::-1].copy(), f"samples in reverse order, {one.told}"),
-            one.everywhere(lambda samples: samples * 1024.0, f"another unit, {one.told}"),
+        worsened = case.worse(0.08)
+        copied = replace(worsened, told=f"a copied configuration, {worsened.told}")
+        copied = replace(copied, configurations=(*worsened.configurations, worsened.configurations[0]))
+        cases += [
+            worsened,
+            worsened.everywhere(
+                lambda samples: samples[::-1].copy(), f"samples in reverse order, {worsened.told}"
+            ),
+            worsened.everywhere(lambda samples: samples * 1024.0, f"another unit, {worsened.told}"),
             copied,
         ]
     yield BehaviouralCheck(
-        "order of samples, unit and copied configurations change nothing", alike(4), tuple(found)
+        "order of samples, unit and copied configurations change nothing", alike(4), tuple(cases)
     )
 
 

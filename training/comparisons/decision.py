@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -45,24 +45,17 @@ def examples_of(family: Family, table: FeatureTable) -> Examples:
 
     Rows below the minimum effect size are flagged.
     """
-    floor, bare = family.section.decide.floor or 0.0, FeatureTable.read(family.bare, table.columns)
-    without = replace(bare.examples, below=below_floor(read_changes(family.bare, table), floor))
-    below = below_floor(read_changes(family.changes, table), floor)
+    floor, path = family.section.decide.floor or 0.0, family.featurized("bare")
+    bare = FeatureTable.read(path, table.columns).examples
+    without = replace(bare, below=below_floor(read_changes(path, table), floor))
+    below = below_floor(read_changes(family.featurized("changes"), table), floor)
     return replace(table.examples, below=below, bare=without)
 
 
 def read_changes(path: Path, table: FeatureTable) -> Floats:
     """Read the ``worst_change`` of each comparison of `table` from a file of the stage featurize.
 
-    Returns
-    -------
-    ndarray of shape (n_comparisons,)
-        In the order of `table`.
-
-    Raises
-    ------
-    InputError
-        If the file has other comparisons.
+    The result has shape (n_comparisons,). Raises InputError if the file has other comparisons.
     """
     frame = read_table(path, {"comparison_id": "str", "worst_change": "float64"})
     if frame["comparison_id"].tolist() != table.frame["comparison_id"].tolist():
@@ -94,7 +87,7 @@ class Decision:
 
     calibration: CalibrationMap  # learned from rows not below the minimum effect size
     beneath: float  # factor of probabilities below the minimum effect size, where models don't learn
-    threshold: float  # calibrated probability from which ``fail`` is the better guess
+    threshold: float  # calibrated probability; ``fail`` is the better guess from there on
     promise: RiskGuarantee
     wish: DecisionPolicy
     cuts: DecisionThresholds
@@ -105,36 +98,35 @@ class Decision:
         return discounted(self.calibration.of(probability), below, self.beneath)
 
 
-def decision(held: HeldRows, threshold: float, how: Decide, seed: int) -> Decision:
+def decision(inner: HeldRows, threshold: float, how: Decide, seed: int) -> Decision:
     """Learn the steps from probability to verdict from out-of-fold predictions."""
-    asked = ~held.below
-    calibration = calibrated(held.y[asked], held.probability[asked], held.groups[asked])
-    beneath = _beneath(held.y[held.below], calibration.of(held.probability[held.below]))
-    told = discounted(calibration.of(held.probability), held.below, beneath)
-    cut, wish, promise = calibration.at(threshold), wish_of(how), promised(held, told, how, seed)
-    usual = Usual(np.where(held.below, 0.0, told), held.groups)
+    below, above = inner.below, ~inner.below
+    calibration = calibrated(inner.y[above], inner.probability[above], inner.groups[above])
+    # the fails below the minimum effect size, over the expected ones
+    expected = calibration.of(inner.probability[below]).sum()
+    beneath = min(1.0, float((inner.y[below].sum() + 1) / (expected + 1)))
+    adjusted = discounted(calibration.of(inner.probability), below, beneath)
+    costs = None if how.costs is None else VerdictCosts(**how.costs.model_dump())
+    wish = DecisionPolicy(how.missed, how.false_alarms, how.looks, costs)
+    cut, promise = float(calibration.of(threshold)), promised(inner, adjusted, how, seed)
+    usual = Usual(np.where(below, 0.0, adjusted), inner.groups)
     sending = tuple(looking(cut, usual, share, Limits(cheapest=0.0)) for share in SENT)
     return Decision(calibration, beneath, cut, promise, wish, cuts_for(promise, cut, wish, usual), sending)
 
 
-def _beneath(y: NDArray[np.int64], told: Floats) -> float:
-    """Return (fails + 1) / (expected fails + 1) of rows below the minimum effect size, at most 1."""
-    return min(1.0, float((y.sum() + 1) / (told.sum() + 1)))
-
-
-def promised(held: HeldRows, told: Floats, how: Decide, seed: int) -> RiskGuarantee:
-    """Return the risk guarantees that hold for the calibrated probabilities `told` of the rows `held`."""
-    fails, passes = held.y == 1, held.y == 0
-    missed = kept(Scored(told, fails, held.groups), _shares(how.missed), how.confidence, seed)
+def promised(inner: HeldRows, adjusted: Floats, how: Decide, seed: int) -> RiskGuarantee:
+    """Return the guarantees for the calibrated probabilities `adjusted` of the rows `inner`."""
+    fails, passes = inner.y == 1, inner.y == 0
+    missed = kept(Scored(adjusted, fails, inner.groups), _shares(how.missed), how.confidence, seed)
     # nothing fails below the minimum effect size
-    spared = Scored(np.where(held.below, 1.0, 1 - told), passes, held.groups)
+    spared = Scored(np.where(inner.below, 1.0, 1 - adjusted), passes, inner.groups)
     turned = kept(spared, _shares(how.false_alarms), how.confidence, seed)
     return RiskGuarantee(
         how.confidence,
         int(fails.sum()),
-        len(np.unique(held.groups[fails])),
+        len(np.unique(inner.groups[fails])),
         tuple(missed),
-        tuple(one.turned() for one in turned),
+        tuple(level.turned() for level in turned),
         GUARANTEE,
     )
 
@@ -143,16 +135,10 @@ def _shares(wished: float | None) -> list[float]:
     return sorted({*SHARES, *([] if wished is None else [wished])})
 
 
-def wish_of(how: Decide) -> DecisionPolicy:
-    """Return the policy that the parameters ``decide`` request."""
-    costs = None if how.costs is None else VerdictCosts(**how.costs.model_dump())
-    return DecisionPolicy(how.missed, how.false_alarms, how.looks, costs)
-
-
-def write_held(directory: Path, said: Iterable[tuple[str, str, Floats]]) -> None:
-    """Write out-of-fold probabilities; `said` has part, model and the probabilities of training rows."""
+def write_held(directory: Path, predicted: Iterable[tuple[str, str, Floats]]) -> None:
+    """Write out-of-fold probabilities; `predicted` has part, model and the probabilities of training rows."""
     with replacing(directory / OUT_OF_FOLD_FILE) as path, path.open("wb") as file:
-        arrays: dict[str, Any] = {_key(part, model): told for part, model, told in said}
+        arrays: dict[str, Any] = {f"{part} {model}": probability for part, model, probability in predicted}
         np.savez_compressed(file, **arrays)
 
 
@@ -160,97 +146,74 @@ def read_held(directory: Path, cells: Iterable[tuple[str, str]]) -> list[Floats]
     """Return the out-of-fold probabilities of each part and model in `cells`."""
     path = directory / OUT_OF_FOLD_FILE
     try:
-        with np.load(path, allow_pickle=False) as found:
-            return [found[_key(part, model)] for part, model in cells]
+        with np.load(path, allow_pickle=False) as archive:
+            return [archive[f"{part} {model}"] for part, model in cells]
     except OSError as exc:
         raise InputError("no such file; run tune first", file=path) from exc
     except KeyError as exc:
-        raise InputError(f"lacks {exc}; run tune first", file=path) from exc
-
-
-def _key(part: str, model: str) -> str:
-    return f"{part} {model}"
+        raise InputError(f"{exc}; run tune first", file=path) from exc
 
 
 #: Columns of counts; one row per fold, entry, kind and share.
 COUNTED = ("cases", "fails", "missed", "passes", "false_alarms", "unsure")
 
 
-def outcomes(found: Decision, y: NDArray[np.int64], told: Floats, below: NDArray[np.bool_]) -> pd.DataFrame:
+def outcomes(
+    learned: Decision, y: NDArray[np.int64], adjusted: Floats, below: NDArray[np.bool_]
+) -> pd.DataFrame:
     """Count the verdicts that each threshold gives for the test rows of a fold.
 
-    Parameters
-    ----------
-    y : ndarray of shape (n_rows,)
-        1 is fail.
-    told : ndarray of shape (n_rows,)
-        The calibrated probability.
-    below : ndarray of bool, shape (n_rows,)
-        Rows below the minimum effect size: they never fail, and pass unless misses are limited.
-
-    Returns
-    -------
-    DataFrame
-        ``kind`` ("chosen", "missed", "false_alarms" or "sent"), ``share`` (the requested limit), ``made``
-        (whether it could be guaranteed) and the counts `COUNTED`.
+    `y` are the labels, 1 is fail; `adjusted` the calibrated probabilities; `below` flags rows below the
+    minimum effect size; all of shape (n_rows,). Columns: ``kind`` ("chosen", "missed", "false_alarms" or
+    "sent"), ``share`` (the requested limit), ``made`` (whether it could be guaranteed) and `COUNTED`.
     """
-    rows = [
-        {"kind": kind, "share": share, "made": made, **_counts(y, said)}
-        for kind, share, made, said in _asked(found, told, below)
-    ]
+    promise, threshold = learned.promise, learned.threshold
+    cells = [("chosen", 0.0, True, learned.cuts, learned.wish.beneath)]
+    for level in promise.missed:
+        wish = DecisionPolicy(missed=level.share)
+        cells.append(("missed", level.share, level.cut is not None, cuts_for(promise, threshold, wish), True))
+    for level in promise.false_alarms:
+        wish = DecisionPolicy(false_alarms=level.share)
+        cells.append(
+            ("false_alarms", level.share, level.cut is not None, cuts_for(promise, threshold, wish), False)
+        )
+    cells += [("sent", share, True, cuts, False) for share, cuts in zip(SENT, learned.sending, strict=True)]
+    failed, rows = y == 1, []
+    for kind, share, made, cuts, beneath in cells:
+        verdict = verdicts(cuts, adjusted, below, beneath=beneath)
+        counts = (
+            len(y),
+            failed.sum(),
+            (failed & (verdict == "pass")).sum(),
+            (~failed).sum(),
+            (~failed & (verdict == "fail")).sum(),
+            (verdict == "unsure").sum(),
+        )
+        counted = zip(COUNTED, map(int, counts), strict=True)
+        rows.append({"kind": kind, "share": share, "made": made, **dict(counted)})
     return pd.DataFrame(rows)
-
-
-def _asked(
-    found: Decision, told: Floats, below: NDArray[np.bool_]
-) -> Iterator[tuple[str, float, bool, NDArray[np.str_]]]:
-    """Yield kind, share, whether it could be guaranteed, and the verdicts."""
-
-    def wished(wish: DecisionPolicy) -> NDArray[np.str_]:
-        cuts = cuts_for(found.promise, found.threshold, wish)
-        return verdicts(cuts, told, below, beneath=wish.beneath)
-
-    yield "chosen", 0.0, True, verdicts(found.cuts, told, below, beneath=found.wish.beneath)
-    for one in found.promise.missed:
-        yield "missed", one.share, one.cut is not None, wished(DecisionPolicy(missed=one.share))
-    for one in found.promise.false_alarms:
-        yield "false_alarms", one.share, one.cut is not None, wished(DecisionPolicy(false_alarms=one.share))
-    for share, cuts in zip(SENT, found.sending, strict=True):
-        yield "sent", share, True, verdicts(cuts, told, below, beneath=False)
-
-
-def _counts(y: NDArray[np.int64], said: NDArray[np.str_]) -> dict[str, int]:
-    failed = y == 1
-    counts = (
-        len(y),
-        failed.sum(),
-        (failed & (said == "pass")).sum(),
-        (~failed).sum(),
-        (~failed & (said == "fail")).sum(),
-        (said == "unsure").sum(),
-    )
-    return dict(zip(COUNTED, map(int, counts), strict=True))
 
 
 def summaries(verdicts: pd.DataFrame, counted: pd.DataFrame, split: str) -> dict[str, Any]:
     """Return the entries of metrics.json on each model's probabilities and guarantees in one split."""
-    told = verdicts[(verdicts["split"] == split) & (verdicts["kind"] == "model")]
-    counts = counted[counted["split"] == split].groupby("entry", sort=True)
-    return {str(entry): _summary(told[told["entry"] == entry], rows) for entry, rows in counts}
-
-
-def _summary(verdicts: pd.DataFrame, counted: pd.DataFrame) -> dict[str, Any]:
-    failed = (verdicts["status"] == "fail").to_numpy(np.int64)
-    error = calibration_error(failed, verdicts["probability"].to_numpy(np.float64))
-    kinds = {str(kind): rates(rows).to_dict("records") for kind, rows in counted.groupby("kind", sort=True)}
-    return {"calibration_error": round(error, DIGITS), **kinds}
+    summary: dict[str, Any] = {}
+    for entry, counts in counted[counted["split"] == split].groupby("entry", sort=True):
+        rows = verdicts[
+            (verdicts["split"] == split) & (verdicts["kind"] == "model") & (verdicts["entry"] == entry)
+        ]
+        failed = (rows["status"] == "fail").to_numpy(np.int64)
+        error = calibration_error(failed, rows["probability"].to_numpy(np.float64))
+        kinds = {
+            str(kind): rates(part).to_dict("records") for kind, part in counts.groupby("kind", sort=True)
+        }
+        summary[str(entry)] = {"calibration_error": round(error, DIGITS), **kinds}
+    return summary
 
 
 def sent(promises: dict[str, Any]) -> pd.DataFrame:
     """Return the data of DVC's plot: one row per model and review rate."""
-    return pd.concat(
-        [pd.DataFrame(one["sent"]).assign(entry=entry) for entry, one in promises.items()], ignore_index=True
-    )[["entry", "unsure", "missed", "false_alarms"]]
+    tables = [pd.DataFrame(rows["sent"]).assign(entry=entry) for entry, rows in promises.items()]
+    return pd.concat(tables, ignore_index=True)[["entry", "unsure", "missed", "false_alarms"]]
 
 
 def rates(counted: pd.DataFrame) -> pd.DataFrame:
@@ -263,9 +226,9 @@ def rates(counted: pd.DataFrame) -> pd.DataFrame:
     wrong = counted["missed"] / counted["fails"]
     if (counted["kind"] == "false_alarms").any():
         wrong = counted["false_alarms"] / counted["passes"]
-    kept = counted["made"] & (wrong <= counted["share"])
-    shares = counted.assign(held=kept, folds=1).groupby("share", sort=True)
+    within = counted["made"] & (wrong <= counted["share"])
+    shares = counted.assign(held=within, folds=1).groupby("share", sort=True)
     sums = shares[[*COUNTED, "folds", "made", "held"]].sum().reset_index()
     parts = {"missed": "fails", "false_alarms": "passes", "unsure": "cases"}
-    found = {name: (sums[name] / sums[whole]).round(DIGITS) for name, whole in parts.items()}
-    return sums[["share", "folds", "made", "held"]].assign(**found)
+    pooled = {name: (sums[name] / sums[whole]).round(DIGITS) for name, whole in parts.items()}
+    return sums[["share", "folds", "made", "held"]].assign(**pooled)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,7 @@ class FoldPredictions:
 
 def tie_break(
     failed: Flags,
-    said: Mapping[str, FoldPredictions],
+    predicted: Mapping[str, FoldPredictions],
     groups: NDArray[np.str_],
     order: Sequence[str],
     seed: int,
@@ -60,43 +61,29 @@ def tie_break(
     parameters. A model is worse if the whole bootstrap interval of the difference in score, over groups drawn
     with replacement, is below 0. Models that one measurement cannot distinguish are ordered by how little
     they depend on it, as Breiman, Friedman, Olshen and Stone choose the simplest model within one standard
-    error (Classification and Regression Trees, 1984, section 3.4.3).
-
-    Parameters
-    ----------
-    failed : ndarray of bool, shape (n_rows,)
-        The labels.
-    said : mapping of str to FoldPredictions
-        The predictions of each model.
-    groups : ndarray of str, shape (n_rows,)
-    order : sequence of str
-        Names of models, preferred first.
+    error (Classification and Regression Trees, 1984, section 3.4.3). `failed` are the labels, `groups` the
+    groups of the rows, both of shape (n_rows,); `order` names the preferred models first.
     """
-    names = sorted(said, key=lambda name: order.index(name) if name in order else len(order))
+    names = sorted(predicted, key=lambda name: order.index(name) if name in order else len(order))
     once = np.ones(len(failed))
-    worth = {name: _worth(failed, said[name], once) for name in names}
-    best = max(names, key=lambda name: worth[name])
-    weights = list(_drawn(failed, groups, seed))
-    drawn = {name: np.array([_worth(failed, said[name], weight) for weight in weights]) for name in names}
-    tail = (1 - CONFIDENCE) / 2
-    return next(name for name in names if np.quantile(drawn[best] - drawn[name], tail) <= 0)
-
-
-def _drawn(failed: Flags, groups: NDArray[np.str_], seed: int) -> list[Floats]:
-    """Return how often each row is drawn; draws with only one label are left out."""
+    best = max(names, key=lambda name: _worth(failed, predicted[name], once))
     _, group = np.unique(groups, return_inverse=True)
     size = int(group.max()) + 1
     counts = np.random.default_rng(seed).multinomial(size, np.full(size, 1 / size), size=DRAWS)
     weights = counts[:, group].astype(np.float64)
-    return [weight for weight in weights if weight[failed].sum() and weight[~failed].sum()]
+    # draws with only one label are left out
+    usable = [weight for weight in weights if weight[failed].sum() and weight[~failed].sum()]
+    drawn = {name: np.array([_worth(failed, predicted[name], weight) for weight in usable]) for name in names}
+    tail = (1 - CONFIDENCE) / 2
+    return next(name for name in names if np.quantile(drawn[best] - drawn[name], tail) <= 0)
 
 
-def _worth(failed: Flags, said: FoldPredictions, weight: Floats) -> float:
+def _worth(failed: Flags, predicted: FoldPredictions, weight: Floats) -> float:
     from sklearn.metrics import average_precision_score
 
-    recall = np.average(said.fails[failed], weights=weight[failed])
-    spared = np.average(~said.fails[~failed], weights=weight[~failed])
-    precision = average_precision_score(failed, said.probability, sample_weight=weight)
+    recall = np.average(predicted.fails[failed], weights=weight[failed])
+    spared = np.average(~predicted.fails[~failed], weights=weight[~failed])
+    precision = average_precision_score(failed, predicted.probability, sample_weight=weight)
     return float(((recall + spared) / 2 + precision) / 2)
 
 
@@ -107,18 +94,6 @@ MAJORITY = 0.5
 #: trend.
 LARGEST = 3000
 
-Ints = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class _Curves:
-    """The input of all four curves of one fold."""
-
-    train: Examples
-    test: Examples
-    number: int
-    seed: int
-
 
 def curves(examples: Examples, folds: list[Part], seed: int, compute: Compute) -> pd.DataFrame:
     """Return the accuracy curves on `folds`, with the configurations of seed 000, section 6.7.
@@ -126,49 +101,39 @@ def curves(examples: Examples, folds: list[Part], seed: int, compute: Compute) -
     ``curve`` ("knn-uniform", "knn-distance", "random-forest", "extra-trees"), ``parameter`` (number of
     neighbours, or of trees), ``fold``, ``accuracy``.
     """
-    tasks = [
-        _Curves(examples.rows(part.train).sample(LARGEST, seed), examples.rows(part.test), number, seed)
-        for number, part in enumerate(folds)
-    ]
-    return pd.concat(side_by_side(_of_fold, tasks, compute, "accuracy curves"), ignore_index=True)
+    tasks = [(examples.rows(part.train).sample(LARGEST, seed), examples.rows(part.test)) for part in folds]
+    curves_of_fold = partial(_of_fold, seed=seed)
+    tables = side_by_side(curves_of_fold, tasks, compute, "accuracy curves")
+    rows = [table.assign(fold=number) for number, table in enumerate(tables)]
+    return pd.concat(rows, ignore_index=True)[["curve", "parameter", "fold", "accuracy"]]
 
 
-def _of_fold(task: _Curves) -> pd.DataFrame:
-    rows = []
+def _of_fold(task: tuple[Examples, Examples], seed: int) -> pd.DataFrame:
+    (train, test), rows = task, []
     for curve in ("knn-uniform", "knn-distance", "random-forest", "extra-trees"):
-        votes = _neighbour_votes(task, curve) if curve.startswith("knn") else _tree_votes(task, curve)
+        model = CATALOGUE[curve]
+        whole = pipeline(model, model.start, train.y, seed).fit(train.x, train.y)
+        x, knn = np.asarray(whole[:-1].transform(test.x)), curve.startswith("knn")
+        votes = _neighbour_votes(whole[-1], x, train.y) if knn else _tree_votes(whole[-1], x)
         for parameter, share in enumerate(votes, start=1):
-            accuracy = float(((share > MAJORITY) == task.test.y).mean())
-            rows.append((curve, parameter, task.number, accuracy))
-    return pd.DataFrame(rows, columns=["curve", "parameter", "fold", "accuracy"])
+            rows.append((curve, parameter, float(((share > MAJORITY) == test.y).mean())))
+    return pd.DataFrame(rows, columns=["curve", "parameter", "accuracy"])
 
 
-def _fitted(task: _Curves, name: str) -> tuple[Any, Floats]:
-    """Return the fitted classifier and the preprocessed test vectors."""
-    model = CATALOGUE[name]
-    whole = pipeline(model, model.start, task.train.y, task.seed).fit(task.train.x, task.train.y)
-    return whole[-1], np.asarray(whole[:-1].transform(task.test.x))
+def _neighbour_votes(classifier: Any, x: Floats, y: NDArray[np.int64]) -> Iterator[Floats]:
+    """Yield the share of votes for fail among the nearest 1, 2, ... training rows, with labels `y`."""
+    distance, nearest = classifier.kneighbors(x, n_neighbors=min(NEIGHBOURS, len(y)))
+    weight = np.ones_like(distance)
+    if classifier.weights == "distance":
+        # neighbours at distance 0 outvote all others
+        same = distance == 0
+        inverse = 1 / np.where(same, 1.0, distance)
+        weight = np.where(same.any(axis=1, keepdims=True), same.astype(np.float64), inverse)
+    yield from (np.cumsum(weight * y[nearest], axis=1) / np.cumsum(weight, axis=1)).T
 
 
-def _neighbour_votes(task: _Curves, name: str) -> Iterator[Floats]:
-    """Yield the share of votes for fail among the nearest 1, 2, ... neighbours."""
-    classifier, x = _fitted(task, name)
-    distance, nearest = classifier.kneighbors(x, n_neighbors=min(NEIGHBOURS, len(task.train.y)))
-    weight = np.ones_like(distance) if name == "knn-uniform" else _nearness(distance)
-    voted = np.cumsum(weight * task.train.y[nearest], axis=1) / np.cumsum(weight, axis=1)
-    yield from voted.T
-
-
-def _nearness(distance: Floats) -> Floats:
-    """Return inverse distances as weights; neighbours at distance 0 outvote all others."""
-    same = distance == 0
-    inverse = 1 / np.where(same, 1.0, distance)
-    return np.where(same.any(axis=1, keepdims=True), same.astype(np.float64), inverse)
-
-
-def _tree_votes(task: _Curves, name: str) -> Iterator[Floats]:
-    """Yield the share of votes for fail of the first 1, 2, ... trees of one forest."""
-    classifier, x = _fitted(task, name)
+def _tree_votes(classifier: Any, x: Floats) -> Iterator[Floats]:
+    """Yield the share of votes for fail of the first 1, 2, ... trees of a forest."""
     total = np.zeros(len(x))
     for number, tree in enumerate(classifier.estimators_, start=1):
         total += tree.predict_proba(x)[:, 1]
@@ -177,12 +142,11 @@ def _tree_votes(task: _Curves, name: str) -> Iterator[Floats]:
 
 def evaluate(family: Family) -> None:
     """Write metrics.json, oof.parquet, promises.parquet, curves.parquet, and the plots of DVC."""
-    table = family.table()
+    table, seed = family.table(), family.params.seed
     verdicts, counted = out_of_fold(family, table, read_tuned(family.places.tuned, Classified))
-    folds = stratified(table.examples, family.section.evaluate, family.params.seed)
-    drawn = curves(table.examples, folds, family.params.seed, family.params.compute)
-    tables = {"oof": verdicts, "promises": counted, "curves": drawn}
-    write_tables(family.places.evaluated, tables)
+    folds = stratified(table.examples, family.section.evaluate, seed)
+    accuracies = curves(table.examples, folds, seed, family.params.compute)
+    write_tables(family.places.evaluated, {"oof": verdicts, "promises": counted, "curves": accuracies})
     content = {
         **metrics(family, table, verdicts),
         "promises": {split: summaries(verdicts, counted, split) for split in ("grouped", "stratified")},
@@ -195,36 +159,38 @@ def evaluate(family: Family) -> None:
 def out_of_fold(
     family: Family, table: FeatureTable, tuned: dict[str, dict[str, Classified]]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the verdicts of models and rules on the test rows of all folds, and the counted outcomes.
+    """Return the contents of oof.parquet and promises.parquet.
 
-    Returns
-    -------
-    verdicts : DataFrame
-        The content of oof.parquet.
-    counted : DataFrame
-        The content of promises.parquet.
+    These are the verdicts of models and rules on the test rows of all folds, and the counted outcomes.
     """
     examples, seed, how = examples_of(family, table), family.params.seed, family.section.decide
     below = ~examples.asked
     folds = [part for part in parts(examples, family.section.evaluate, seed) if part.split != "all"]
     require_parts(family.places.tuned, tuned, [part.name for part in folds])
-    known = known_of(family.features, table, examples)
+    training_data = known_of(family.features, table, examples)
     cells = [(part, name, chosen) for part in folds for name, chosen in tuned[part.name].items()]
     fits = [
-        Fit(name, chosen, known.of(examples.rows(part.train)), examples.x[part.test], seed, table.guide)
+        Fit(
+            name,
+            chosen,
+            training_data.of(examples.rows(part.train)),
+            examples.x[part.test],
+            seed,
+            table.guide,
+        )
         for part, name, chosen in cells
     ]
     probabilities = side_by_side(tested, fits, family.params.compute, f"evaluate {family.name}")
-    said = read_held(family.places.tuned, [(part.name, name) for part, name, _ in cells])
+    inner_predictions = read_held(family.places.tuned, [(part.name, name) for part, name, _ in cells])
     rows, counted = [], []
-    for (part, name, chosen), probability, inner in zip(cells, probabilities, said, strict=True):
+    for (part, name, chosen), probability, inner in zip(cells, probabilities, inner_predictions, strict=True):
         inside = HeldRows(examples.y[part.train], examples.groups[part.train], inner, below[part.train])
-        found = decision(inside, chosen.threshold, how, seed)
-        told = found.told(probability, below[part.test])
-        counting = np.where(below[part.test], 0.0, told)
-        rows.append(_verdicts(table, part, name, counting, found.threshold))
-        became = outcomes(found, examples.y[part.test], told, below[part.test])
-        counted.append(became.assign(split=part.split, repeat=part.repeat, fold=part.fold, entry=name))
+        learned = decision(inside, chosen.threshold, how, seed)
+        adjusted = learned.told(probability, below[part.test])
+        counting = np.where(below[part.test], 0.0, adjusted)
+        rows.append(_verdicts(table, part, name, counting, learned.threshold))
+        counts = outcomes(learned, examples.y[part.test], adjusted, below[part.test])
+        counted.append(counts.assign(split=part.split, repeat=part.repeat, fold=part.fold, entry=name))
     rules = family.rules().reindex(table.frame["comparison_id"])
     rows += [
         _verdicts(table, part, str(rule), rules[rule].to_numpy(bool)[part.test])
@@ -235,9 +201,9 @@ def out_of_fold(
 
 
 def _verdicts(
-    table: FeatureTable, part: Part, entry: str, said: Any, threshold: float | None = None
+    table: FeatureTable, part: Part, entry: str, values: Any, threshold: float | None = None
 ) -> pd.DataFrame:
-    """Return verdicts by flags of fails (`said` of a rule), or by probability and threshold (a model)."""
+    """Return verdicts by flags of fails (`values` of a rule), or by probability and threshold (a model)."""
     rows, ruled = table.frame.iloc[part.test], threshold is None
     return pd.DataFrame(
         {
@@ -247,9 +213,9 @@ def _verdicts(
             "fold": part.fold,
             "entry": entry,
             "kind": "rule" if ruled else "model",
-            "verdict": np.where(said if ruled else said >= threshold, "fail", "pass"),
+            "verdict": np.where(values if ruled else values >= threshold, "fail", "pass"),
             "status": rows["status"].to_numpy(),
-            "probability": np.nan if ruled else said,
+            "probability": np.nan if ruled else values,
             "threshold": np.nan if ruled else threshold,
         }
     )
@@ -289,13 +255,13 @@ def metrics(family: Family, table: FeatureTable, verdicts: pd.DataFrame) -> dict
 
 def _champion(family: Family, table: FeatureTable, verdicts: pd.DataFrame) -> str:
     """Return the model to promote, by its verdicts on unseen operations."""
-    own = verdicts[(verdicts["kind"] == "model") & (verdicts["split"] == "grouped")]
+    grouped = verdicts[(verdicts["kind"] == "model") & (verdicts["split"] == "grouped")]
     ordered = {
         str(name): rows.set_index("comparison_id").reindex(table.frame["comparison_id"])
-        for name, rows in own.groupby("entry")
+        for name, rows in grouped.groupby("entry")
     }
-    said = {
+    predicted = {
         name: FoldPredictions(rows["probability"].to_numpy(), (rows["verdict"] == "fail").to_numpy())
         for name, rows in ordered.items()
     }
-    return tie_break(table.examples.y == 1, said, table.examples.groups, STEADIEST, family.params.seed)
+    return tie_break(table.examples.y == 1, predicted, table.examples.groups, STEADIEST, family.params.seed)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -56,8 +57,12 @@ class Examples:
         """
         if len(np.unique(self.y[self.asked])) < len(np.unique(self.y)):
             return Examples(self.x, self.y, self.groups)
-        own, *bare = (one.rows(np.flatnonzero(one.asked)) for one in (self, self.bare) if one is not None)
-        return joined(bare[0], own) if bare else replace(own, below=None)
+        full, *bare = (
+            examples.rows(np.flatnonzero(examples.asked))
+            for examples in (self, self.bare)
+            if examples is not None
+        )
+        return joined(bare[0], full) if bare else replace(full, below=None)
 
     @property
     def seen(self) -> Examples:
@@ -66,9 +71,9 @@ class Examples:
 
     def sample(self, rows: int, seed: int) -> Examples:
         """Drop passes at random until at most `rows` rows that need a model are left; all fails stay."""
-        asked = self.asked
-        passes = np.flatnonzero(asked & (self.y == 0))
-        surplus = int(asked.sum()) - rows
+        needed = self.asked
+        passes = np.flatnonzero(needed & (self.y == 0))
+        surplus = int(needed.sum()) - rows
         if surplus <= 0:
             return self
         out = np.random.default_rng(seed).choice(passes, min(surplus, len(passes) - 1), replace=False)
@@ -345,20 +350,12 @@ class Family:
         """Read the table of labelled vectors; raises as `FeatureTable.read`."""
         return FeatureTable.read(self.features, self.columns())
 
-    @property
-    def changes(self) -> Path:
-        """File with the worst change of the medians of these comparisons."""
-        return self.places.processed / "changes.parquet"
+    def featurized(self, name: Literal["changes", "bare", "runs"]) -> Path:
+        """Return a file on these comparisons from the stage featurize.
 
-    @property
-    def bare(self) -> Path:
-        """File with the vectors of these comparisons, computed without history."""
-        return self.places.processed / "bare.parquet"
-
-    @property
-    def runs(self) -> Path:
-        """File with the between-run spread of these comparisons."""
-        return self.places.processed / "runs.parquet"
+        It has the worst change of the medians, the vectors without history, or the between-run spread.
+        """
+        return self.places.processed / f"{name}.parquet"
 
 
 def bound() -> Family:

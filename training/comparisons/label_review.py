@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from training.estimators.catalogue import CATALOGUE, fail_probability, pipeline
 from training.evaluation.calibration import log_odds, sigmoid
 from training.evaluation.thresholds import best_cut
 
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 #: The model for few labels: trees with at least 4 rows per leaf, and classes of equal weight.
 FEW = ("extra-trees", {**CATALOGUE["extra-trees"].start, "leaf": 4, "weights": "balanced", "cost_ratio": 1.0})
 #: Function that fits a model to labelled rows.
@@ -54,9 +57,9 @@ class Learnable:
         """All rows to fit a model to."""
         return self.of(self.own)
 
-    def of(self, own: Examples) -> Examples:
-        """Return the rows to fit a model to if only `own` of the user's rows may be used; these come last."""
-        return own.lessons if self.start is None else joined(self.start, own.lessons)
+    def of(self, labelled: Examples) -> Examples:
+        """Return the rows to fit to if only `labelled` of the user's rows may be used; these come last."""
+        return labelled.lessons if self.start is None else joined(self.start, labelled.lessons)
 
 
 @dataclass(frozen=True)
@@ -71,29 +74,29 @@ class FewModel:
         return fail_probability(self.fitted, x)
 
 
-def learned(known: Learnable, seed: int) -> FewModel | None:
-    """Fit a model to `known` and choose its threshold; None while all labels are equal.
+def learned(data: Learnable, seed: int) -> FewModel | None:
+    """Fit a model to `data` and choose its threshold; None while all labels are equal.
 
     With extra training data, the user's labels are used only from `ENOUGH` fails and passes on: passes alone
     teach a model to recognise where a measurement comes from, and it would judge everything from there as
     pass.
     """
-    if known.start is not None and np.bincount(known.own.y, minlength=2).min() < ENOUGH:
-        known = Learnable(known.start)
-    model = fitted(known, seed)
+    if data.start is not None and np.bincount(data.own.y, minlength=2).min() < ENOUGH:
+        data = Learnable(data.start)
+    model = fitted(data, seed)
     if model is None:
         return None
-    return FewModel(model, threshold(known, model, lambda rows: _fitted(rows, seed), seed))
+    return FewModel(model, threshold(data, model, partial(_fitted, seed=seed), seed))
 
 
-def fitted(known: Learnable, seed: int) -> Any:
-    """Fit a model to `known`; None while all labels are equal."""
-    whole = known.learnt
+def fitted(data: Learnable, seed: int) -> Any:
+    """Fit a model to `data`; None while all labels are equal."""
+    whole = data.learnt
     return _fitted(whole, seed) if len(np.unique(whole.y)) == len((0, 1)) else None
 
 
-def threshold(known: Learnable, model: Any, fitting: Fitting, seed: int) -> float:
-    """Choose the probability from which a comparison fails, for models that `fitting` trains on `known`.
+def threshold(data: Learnable, model: Any, fitting: Fitting, seed: int) -> float:
+    """Choose the threshold of ``fail`` for models that `fitting` trains on `data`.
 
     The rows labelled first are not a fair sample: most are hard, and many fail. So unlabelled rows count as
     passes (C. Elkan, K. Noto, Learning classifiers from only positive and unlabeled data, KDD 2008), or as
@@ -101,17 +104,17 @@ def threshold(known: Learnable, model: Any, fitting: Fitting, seed: int) -> floa
     well, because the user's may be too few; its passes do not, because unchanged comparisons differ between
     measurements. All probabilities of labelled rows are out-of-fold. Returns 0.5 without enough labels.
     """
-    whole, folds = known.learnt, _folds(known.learnt, seed)
+    whole, folds = data.learnt, _folds(data.learnt, seed)
     if folds is None:
         return _EVEN
     probability = np.zeros(len(whole.y))
     for train, test in folds:
         probability[test] = fail_probability(fitting(whole.rows(train)), whole.x[test])
-    counted = np.arange(len(whole.y)) >= len(whole.y) - known.own.asked.sum()
+    counted = np.arange(len(whole.y)) >= len(whole.y) - data.own.asked.sum()
     counted |= whole.y == 1
-    rest = np.zeros(0) if known.rest is None or not len(known.rest) else fail_probability(model, known.rest)
-    own = slice(len(whole.y) - len(known.own.y), None)
-    y = np.concatenate([whole.y[counted], _likely_fails(whole.y[own], probability[own], rest)])
+    rest = np.zeros(0) if data.rest is None or not len(data.rest) else fail_probability(model, data.rest)
+    user_part = slice(len(whole.y) - len(data.own.y), None)
+    y = np.concatenate([whole.y[counted], _likely_fails(whole.y[user_part], probability[user_part], rest)])
     return best_cut(y, np.concatenate([probability[counted], rest])).threshold if y.min() < 1 else _EVEN
 
 
@@ -127,11 +130,11 @@ def _likely_fails(y: Ints, probability: Floats, rest: Floats) -> Floats:
 def _folds(examples: Examples, seed: int) -> list[tuple[Ints, Ints]] | None:
     from sklearn.model_selection import StratifiedGroupKFold
 
-    most = min(len(np.unique(examples.groups[examples.y == label])) for label in (0, 1))
+    max_folds = min(len(np.unique(examples.groups[examples.y == label])) for label in (0, 1))
     least, usual = _FOLDS
-    if most < least:
+    if max_folds < least:
         return None
-    kfold = StratifiedGroupKFold(min(most, usual), shuffle=True, random_state=seed)
+    kfold = StratifiedGroupKFold(min(max_folds, usual), shuffle=True, random_state=seed)
     divided = list(kfold.split(examples.x, examples.y, examples.groups))
     fair = all(len(np.unique(examples.y[train])) == len((0, 1)) for train, _ in divided)
     return divided if fair else None
@@ -146,14 +149,16 @@ def _fitted(examples: Examples, seed: int) -> Any:
 START, UNLABELLED_FILE = "start.parquet", "unlabelled.parquet"
 
 
-def known_of(features: Path, table: FeatureTable, own: Examples, *, unlabelled: bool = False) -> Learnable:
-    """Return all training data: `own`, and the files next to `features`; unlabelled rows on request."""
+def known_of(
+    features: Path, table: FeatureTable, labelled: Examples, *, unlabelled: bool = False
+) -> Learnable:
+    """Return all training data: `labelled`, and the files next to `features`; unlabelled rows on request."""
     start, others = features.with_name(START), features.with_name(UNLABELLED_FILE)
     first = FeatureTable.read(start, table.columns).examples if start.is_file() else None
     wanted = dict.fromkeys(table.columns, "float64")
     counted = unlabelled and others.is_file()
     rest = read_table(others, wanted)[[*wanted]].to_numpy(np.float64) if counted else None
-    return Learnable(own, first if first is not None and len(first.y) else None, rest)
+    return Learnable(labelled, first if first is not None and len(first.y) else None, rest)
 
 
 def digest_beside(features: Path, table: FeatureTable) -> str:
@@ -177,86 +182,60 @@ class Suspect:
 
 
 def suspects(verdicts: pd.DataFrame, champion: str, labels: pd.DataFrame) -> list[Suspect]:
-    """Return the labels that look wrong, most doubtful first, then those on which annotators disagree.
+    """Return the labels that look wrong, most doubtful first, then labels of disagreeing annotators.
 
     A label is suspected if the model's confidence in the other verdict is at least its mean confidence where
-    that verdict is the label (the threshold of confident learning, one per fold).
-
-    Parameters
-    ----------
-    verdicts : DataFrame
-        Out-of-fold verdicts, one row per ``entry`` and ``comparison_id``, with ``fold, verdict, status,
-        probability``.
-    champion : str
-        The entry whose probabilities are used; of all entries, those that contradict the label are counted.
-    labels : DataFrame
-        As of `data.comparisons.tables`.
+    that verdict is the label (the threshold of confident learning, one per fold). `verdicts` are out-of-fold,
+    one row per ``entry`` and ``comparison_id``, with ``fold, verdict, status, probability``. The entry
+    `champion` gives the probabilities; of all entries, those that contradict the label are counted.
     """
-    own = verdicts[verdicts["entry"] == champion].set_index("comparison_id")
-    doubt = pd.Series(doubts(own), own.index)
+    champion_rows = verdicts[verdicts["entry"] == champion].set_index("comparison_id")
+    doubt = pd.Series(doubts(champion_rows), champion_rows.index)
     gainsaid = verdicts["verdict"] != verdicts["status"]
     against = gainsaid.groupby(verdicts["comparison_id"]).agg(["sum", "size"])
-    divided = disagreements(labels, own["status"]).set_index("comparison_id")
-    divided = divided[divided.index.isin(own.index)]
-    named = _names(labels)
+    divided = disagreements(labels, champion_rows["status"]).set_index("comparison_id")
+    divided = divided[divided.index.isin(champion_rows.index)]
+    # the person who settled a comparison, or else all who voted
+    votes = decided(labels)
+    settled = votes["annotator"].isna()
+    votes = votes[settled | ~votes["comparison_id"].isin(votes.loc[settled, "comparison_id"])]
+    annotators = votes.dropna(subset=["labelled_by"]).groupby("comparison_id")["labelled_by"].agg(", ".join)
     doubted = doubt[doubt >= 0].sort_values(ascending=False, kind="stable").index
-    return [
-        Suspect(
-            key,
-            str(own.loc[key, "status"]),
-            named.get(key, "unknown"),
-            float(own.loc[key, "probability"]),
-            max(0.0, float(doubt[key])),
-            (*_of_models(own.loc[key], against.loc[key], key in doubted), *_of_people(divided, key)),
-        )
-        for key in [*doubted, *divided.index[~divided.index.isin(doubted)]]
-    ]
+    result = []
+    for key in [*doubted, *divided.index[~divided.index.isin(doubted)]]:
+        row, reasons = champion_rows.loc[key], list[str]()
+        if key in doubted:
+            reasons.append(f"models trained without it give fail {row['probability']:.2f}")
+            reasons.append(
+                f"{against.loc[key, 'sum']} of {against.loc[key, 'size']} models contradict the label"
+            )
+        if key in divided.index:
+            reasons += [f"{divided.loc[key, f'said_{word}']} said {word}" for word in ("fail", "pass")]
+        probability, excess = float(row["probability"]), max(0.0, float(doubt[key]))
+        by = annotators.get(key, "unknown")
+        result.append(Suspect(key, str(row["status"]), by, probability, excess, tuple(reasons)))
+    return result
 
 
-def doubts(own: pd.DataFrame) -> Floats:
+def doubts(champion_rows: pd.DataFrame) -> Floats:
     """Return how much the confidence in the verdict that is not the label exceeds its threshold.
 
-    A negative value is no reason for doubt; NaN where a fold has no label of the other kind.
+    A negative value supports the label; NaN where a fold has no label of the other kind.
     """
-    fail = np.asarray(own["status"] == "fail")
-    other = np.where(fail, 1 - own["probability"], own["probability"])
-    sure = pd.Series(np.where(fail, own["probability"], 1 - own["probability"]))
-    kinds = pd.DataFrame({"fold": own["fold"].to_numpy(), "fail": fail, "sure": sure})
+    fail = np.asarray(champion_rows["status"] == "fail")
+    other = np.where(fail, 1 - champion_rows["probability"], champion_rows["probability"])
+    sure = pd.Series(np.where(fail, champion_rows["probability"], 1 - champion_rows["probability"]))
+    kinds = pd.DataFrame({"fold": champion_rows["fold"].to_numpy(), "fail": fail, "sure": sure})
     means = kinds.groupby(["fold", "fail"])["sure"].mean()
     wanted = pd.MultiIndex.from_arrays([kinds["fold"], ~kinds["fail"]])
     return np.asarray(other - means.reindex(wanted).to_numpy(np.float64))
 
 
-def _names(labels: pd.DataFrame) -> dict[str, str]:
-    """Return who labelled each comparison: the person who settled it, or else all who voted."""
-    labels = decided(labels)
-    settled = labels["annotator"].isna()
-    rows = labels[settled | ~labels["comparison_id"].isin(labels.loc[settled, "comparison_id"])]
-    return dict(rows.dropna(subset=["labelled_by"]).groupby("comparison_id")["labelled_by"].agg(", ".join))
-
-
-def _of_models(row: pd.Series, against: pd.Series, doubted: bool) -> tuple[str, ...]:
-    if not doubted:
-        return ()
-    told = f"models that never saw it give fail {row['probability']:.2f}"
-    return told, f"{against['sum']} of {against['size']} models gainsay the label"
-
-
-def _of_people(divided: pd.DataFrame, key: str) -> tuple[str, ...]:
-    if key not in divided.index:
-        return ()
-    return tuple(f"{divided.loc[key, f'said_{word}']} said {word}" for word in ("fail", "pass"))
-
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 #: The label of unlabelled rows.
 UNLABELLED = -1
 #: While no fail is labelled, one row in this many is drawn at random: passes are needed, too, and suspicion
 #: can be wrong.
 ONE_AT_RANDOM = 5
-#: Probabilities are clipped to this distance from 0 and 1.
-_EXTREME = 1e-4
 
 
 @dataclass(frozen=True)
@@ -289,25 +268,15 @@ def next_to_label(pool: Pool, n: int, seed: int = 0) -> Ints:
     first, with some at random among them. Then a model is fitted to the labels, and rows come first where its
     log-odds are nearest to 0 (uncertainty sampling: D. Lewis, W. Gale, A sequential algorithm for training
     text classifiers, SIGIR 1994). Either way one row of an operation comes before a second, because
-    neighbours in a series carry the same information.
-
-    Parameters
-    ----------
-    n : int
-        Number of rows; fewer if fewer are unlabelled.
-    seed : int
-        The same pool and seed give the same rows.
+    neighbours in a series carry the same information. Fewer than `n` rows are returned if fewer are
+    unlabelled.
     """
-    known, free = pool.known, pool.free
-    model = fitted(known, seed) if (known.own.y == 1).any() else None
+    data, free = pool.known, pool.free
+    model = fitted(data, seed) if (data.own.y == 1).any() else None
     if model is not None and len(free):
-        odds = np.clip(fail_probability(model, pool.x[free]), _EXTREME, 1 - _EXTREME)
-        return _spread(pool, free[np.argsort(np.abs(np.log(odds / (1 - odds))), kind="stable")])[:n]
-    return _found(pool, free, n, seed)
-
-
-def _found(pool: Pool, free: Ints, n: int, seed: int) -> Ints:
-    """Return the most suspicious rows, every `ONE_AT_RANDOM`-th place drawn from the others."""
+        odds = log_odds(fail_probability(model, pool.x[free]))
+        return _spread(pool, free[np.argsort(np.abs(odds), kind="stable")])[:n]
+    # the most suspicious rows, every `ONE_AT_RANDOM`-th place drawn from the others
     ordered = _spread(pool, free[np.argsort(-pool.suspicion[free], kind="stable")])
     n = min(n, len(ordered))
     suspicious = n - n // ONE_AT_RANDOM
@@ -320,16 +289,5 @@ def _spread(pool: Pool, ordered: Ints) -> Ints:
     """Order rows by their rank in their group; until a fail is labelled, labelled passes raise the rank."""
     names, groups = np.unique(pool.groups, return_inverse=True)
     seen = np.bincount(groups[pool.y == 0], minlength=len(names)) * (not (pool.y == 1).any())
-    turns = _turns(groups[ordered]) + seen[groups[ordered]]
+    turns = pd.Series(ordered).groupby(groups[ordered]).cumcount().to_numpy() + seen[groups[ordered]]
     return ordered[np.argsort(turns, kind="stable")]
-
-
-def _turns(groups: Ints) -> Ints:
-    """Return for each row how many rows of its group come before it."""
-    order = np.argsort(groups, kind="stable")
-    sorted_groups = groups[order]
-    begins = np.flatnonzero(np.diff(sorted_groups, prepend=-1))
-    runs = np.diff(np.append(begins, len(groups)))
-    turns = np.empty(len(groups), np.int64)
-    turns[order] = np.arange(len(groups)) - np.repeat(begins, runs)
-    return turns

@@ -46,7 +46,9 @@ _KEPT = ("comparison_id", "verdict", "status", "probability", "threshold", "fold
 
 def contest_means(family: Family, metrics: dict[str, Any]) -> Means:
     """Return the functions that read, compare, log and check the champion of metrics.json."""
-    outs = Outs.read(family, metrics)
+    table = family.table()
+    changes = read_changes(family.featurized("changes"), table)
+    outs = Outs(family, table, changes, pd.read_parquet(family.places.evaluated / "oof.parquet"), metrics)
     sound = partial(refused, seed=family.params.seed)
     return Means(TrainedModel.read, partial(_compared, outs), partial(track, outs), sound)
 
@@ -72,18 +74,6 @@ class Outs:
     verdicts: pd.DataFrame
     metrics: dict[str, Any]
 
-    @classmethod
-    def read(cls, family: Family, metrics: dict[str, Any]) -> Outs:
-        """Read the outputs of the stages before promotion."""
-        table = family.table()
-        return cls(
-            family,
-            table,
-            read_changes(family.changes, table),
-            pd.read_parquet(family.places.evaluated / "oof.parquet"),
-            metrics,
-        )
-
     def grouped(self, model: str) -> pd.DataFrame:
         """Return the verdicts of `model` on unseen operations."""
         rows = self.verdicts
@@ -91,12 +81,24 @@ class Outs:
 
 
 def _compared(outs: Outs, directory: Path) -> Compared:
+    """Compare the candidate's verdicts with the champion's, none by a model trained on the comparison.
+
+    The champion's training comparisons have stored out-of-fold verdicts; it predicts the others.
+    """
     how, frame = outs.family.section.promote, outs.table.frame
-    own = outs.grouped(outs.metrics["champion"]).set_index("comparison_id")["verdict"]
+    model, stored = ReadyModel.read(directory), pd.read_parquet(directory / "extra_files" / VERDICTS)
+    missing = [name for name in model.card.features if name not in frame.columns]
+    if missing:
+        raise InputError(f"the feature {missing[0]!r} is no longer computed")
+    probability = model.probability(frame[list(model.card.features)].to_numpy(np.float64))
+    probability = decided(probability, outs.changes, model.card.floor)
+    direct = np.where(probability >= model.card.threshold, "fail", "pass")
+    out_of_fold = stored.set_index("comparison_id")["verdict"].reindex(frame["comparison_id"])
+    verdicts = outs.grouped(outs.metrics["champion"]).set_index("comparison_id")["verdict"]
     difference = paired_difference(
         frame["status"].to_numpy() == "fail",
-        np.asarray(own.reindex(frame["comparison_id"]).to_numpy() == "fail"),
-        champion_verdicts(directory, outs.changes, frame),
+        np.asarray(verdicts.reindex(frame["comparison_id"]).to_numpy() == "fail"),
+        np.asarray(np.where(out_of_fold.isna(), direct, out_of_fold.to_numpy(object)) == "fail"),
         frame["fold_group"].to_numpy(np.str_),
         resamples=how.resamples,
         confidence=how.confidence,
@@ -105,38 +107,21 @@ def _compared(outs: Outs, directory: Path) -> Compared:
     return Compared(difference, "the same folds", "balanced accuracy")
 
 
-def champion_verdicts(
-    directory: Path, changes: NDArray[np.float64], frame: pd.DataFrame
-) -> NDArray[np.bool_]:
-    """Return which comparisons of `frame` the champion fails, never by a model trained on them.
-
-    For its training comparisons, its stored out-of-fold verdicts are used; it predicts the others.
-    """
-    model, stored = ReadyModel.read(directory), pd.read_parquet(directory / "extra_files" / VERDICTS)
-    missing = [name for name in model.card.features if name not in frame.columns]
-    if missing:
-        raise InputError(f"the feature {missing[0]!r} is no longer computed")
-    asked = frame[list(model.card.features)].to_numpy(np.float64)
-    probability = decided(model.probability(asked), changes, model.card.floor)
-    direct = np.where(probability >= model.card.threshold, "fail", "pass")
-    own = stored.set_index("comparison_id")["verdict"].reindex(frame["comparison_id"])
-    return np.asarray(np.where(own.isna(), direct, own.to_numpy(object)) == "fail")
-
-
 def track(outs: Outs, tags: dict[str, str]) -> Tracked:
     """Log the best trained model, and all others that are not in MLflow yet; return the best one."""
     family, best = outs.family, outs.metrics["champion"]
     book = Logbook(family.name, outs.metrics["data"], family.features, tags["evidence"])
-    known = {name for name, own in book.known().items() if _has_files(own)}
+    files_of = mlflow().artifacts.list_artifacts
+    logged = {
+        name
+        for name, entry in book.known().items()
+        if "model_uri" in entry and files_of(artifact_uri=entry["model_uri"])
+    }
     searched = read_tuned(family.places.tuned, Classified)["all"]
     for name in reversed(ranked(outs.metrics["splits"]["grouped"]["entries"])):
-        if name in searched and name not in known and name != best:
+        if name in searched and name not in logged and name != best:
             _track_model(book, outs, name)
     return _track_model(book, outs, best)
-
-
-def _has_files(tags: dict[str, str]) -> bool:
-    return "model_uri" in tags and bool(mlflow().artifacts.list_artifacts(artifact_uri=tags["model_uri"]))
 
 
 def _track_model(book: Logbook, outs: Outs, name: str) -> Tracked:
@@ -149,38 +134,35 @@ def _track_model(book: Logbook, outs: Outs, name: str) -> Tracked:
 
 
 def _run(outs: Outs, card: Card, grouped: pd.DataFrame) -> TrackedRun:
-    name, splits = card.model, outs.metrics["splits"]
+    name, splits, promises = card.model, outs.metrics["splits"], outs.metrics["promises"]["grouped"]
+    (chosen,) = promises[name]["chosen"]
     title = f"{CATALOGUE[name].title}, folds of whole operations"
     return TrackedRun(
         name,
         {
             **headline(splits["grouped"]["entries"][name]),
             **scores_by_name(splits, name),
-            **_promised(outs.metrics, name),
+            "calibration_error": promises[name]["calibration_error"],
+            "unsure": chosen["unsure"],
+            **{f"{rate}_beside_unsure": chosen[rate] for rate in ("missed", "false_alarms")},
         },
-        {**card.params, "threshold": card.threshold, "seed": card.seed, **_decided(card)},
+        {
+            **card.params,
+            "threshold": card.threshold,
+            "seed": card.seed,
+            "calibration": "none" if card.calibration is None else card.calibration.kind,
+            "unsure_from": card.deciding.low,
+            "fail_from": card.deciding.high,
+        },
         {"model": name},
         nested=(*_folds(outs.verdicts, name, card.seed), *trials_of(outs.family.places.tuned, name)),
         figures=lambda: verdict_figures(grouped, title),
     )
 
 
-def _promised(metrics: dict[str, Any], name: str) -> dict[str, float]:
-    """Return a model's calibration error, and error rates with ``unsure``, on held-out folds."""
-    told = metrics["promises"]["grouped"][name]
-    (chosen,) = told["chosen"]
-    rates = {f"{rate}_beside_unsure": chosen[rate] for rate in ("missed", "false_alarms")}
-    return {"calibration_error": told["calibration_error"], "unsure": chosen["unsure"], **rates}
-
-
-def _decided(card: Card) -> dict[str, Any]:
-    kind = "none" if card.calibration is None else card.calibration.kind
-    return {"calibration": kind, "unsure_from": card.deciding.low, "fail_from": card.deciding.high}
-
-
 def _folds(verdicts: pd.DataFrame, model: str, seed: int) -> Iterator[TrackedRun]:
-    own = verdicts[verdicts["entry"] == model]
-    for (split, repeat, fold), rows in own.groupby(["split", "repeat", "fold"], sort=True):
+    folds = verdicts[verdicts["entry"] == model].groupby(["split", "repeat", "fold"], sort=True)
+    for (split, repeat, fold), rows in folds:
         params = {"threshold": rows["threshold"].iloc[0], "seed": seed}
         title, tags = f"{model} {split} r{repeat} f{fold:02}", {"kind": "fold", "split": str(split)}
         yield TrackedRun(title, as_dict(scores_of(rows)), params, tags)
@@ -192,7 +174,7 @@ def _log_model(run: str, outs: Outs, model: TrainedModel, grouped: pd.DataFrame)
     from mlflow.models import infer_signature
 
     trained = outs.family.places.models / model.card.model
-    beside = [path for path in (trained / name for name in ("card.json", FROZEN, EXAMPLES)) if path.is_file()]
+    extra = [path for path in (trained / name for name in ("card.json", FROZEN, EXAMPLES)) if path.is_file()]
     example = outs.table.frame[list(model.card.features)].head(_EXAMPLE_ROWS).astype(float)
     with tempfile.TemporaryDirectory() as temporary, warnings.catch_warnings(), flow.start_run(run_id=run):
         # MLflow predicts the example as a frame; the pipeline was fitted to the same columns without names
@@ -208,7 +190,7 @@ def _log_model(run: str, outs: Outs, model: TrainedModel, grouped: pd.DataFrame)
             signature=infer_signature(example, fail_probability(model.model, example.to_numpy())),
             input_example=example,
             pyfunc_predict_fn="predict_proba",
-            extra_files=[str(path) for path in (*beside, verdicts)],
+            extra_files=[str(path) for path in (*extra, verdicts)],
         )
     # MLflow writes the pipeline again, as other bytes; the other files refer to the original by its digest
     client().log_model_artifact(logged.model_id, str(trained / "model.skops"))
@@ -228,12 +210,11 @@ def _read(root: Path, metrics: Mapping[str, Any]) -> list[OutOfFoldPredictions]:
 
 
 def _groups(root: Path) -> pd.DataFrame:
-    columns = {"comparison_id": "comparison_id", "fold_group": "group"}
-    return pd.read_parquet(root / _VECTORS, columns=list(columns)).rename(columns=columns)
+    table = pd.read_parquet(root / _VECTORS, columns=["comparison_id", "fold_group"])
+    return table.rename(columns={"fold_group": "group"})
 
 
 def _kept(directory: Path, run: str, root: Path) -> OutOfFoldPredictions:
-
     rows = pd.read_parquet(directory / "extra_files" / VERDICTS)
     if (root / _VECTORS).is_file():
         rows = rows.merge(_groups(root), on="comparison_id", how="left")

@@ -90,56 +90,40 @@ class Precedents:
 
     def write(self, directory: Path) -> None:
         """Write ``examples.npz`` next to the ``model.skops`` of `directory`."""
-        own = {name: getattr(self, name) for name in _SPECS}
-        known = {name: getattr(self.familiar, name) for name in out_of_distribution.SPECS}
-        write_arrays(directory / FILE, VERSION, directory / MODEL, own | known)
+        arrays_here = {name: getattr(self, name) for name in _SPECS}
+        distribution = {name: getattr(self.familiar, name) for name in out_of_distribution.SPECS}
+        write_arrays(directory / FILE, VERSION, directory / MODEL, arrays_here | distribution)
 
     @classmethod
     def read(cls, directory: Path, features: tuple[str, ...]) -> Self | None:
-        """Read a file of `write`, without pickle.
+        """Read a file of `write`, without pickle; InputError if it has other content, naming the array.
 
-        Returns
-        -------
-        Precedents or None
-            None if the file does not exist, or is of another version or another model.
-
-        Raises
-        ------
-        InputError
-            If the file has other content; names the array.
+        None if the file does not exist, or is of another version or another model.
         """
         path = beside_model(directory, FILE)
         if not path.is_file() or not belongs(path, VERSION, directory / MODEL):
             return None
-        found = arrays.read(path, _SPECS | out_of_distribution.SPECS)
-        require_width(directory, features, len(found["weights"]))
-        if sorted(found["statuses"].tolist(), key=LABELS.index) != found["statuses"].tolist():
+        content = arrays.read(path, _SPECS | out_of_distribution.SPECS)
+        require_width(directory, features, len(content["weights"]))
+        if sorted(content["statuses"].tolist(), key=LABELS.index) != content["statuses"].tolist():
             raise InputError("holds fail before pass", file=path, place='array "statuses"')
-        known = Familiar(**{field.name: found.pop(field.name) for field in fields(Familiar)})
-        return cls(**found, familiar=known)
+        distribution = Familiar(**{field.name: content.pop(field.name) for field in fields(Familiar)})
+        return cls(**content, familiar=distribution)
 
-    def nearest(self, asked: Floats) -> tuple[NDArray[np.intp], Floats]:
-        """Find the most similar example of each label for each row.
+    def nearest(self, vectors: Floats) -> tuple[NDArray[np.intp], Floats]:
+        """Return the index of the most similar example of each label for each row, and its distance.
 
-        Parameters
-        ----------
-        asked : ndarray of shape (n_rows, n_features)
-
-        Returns
-        -------
-        index : ndarray of int, shape (n_rows, 2)
-            Columns as in `LABELS`; -1 where no example has the label.
-        distance : ndarray of shape (n_rows, 2)
-            In standard deviations of squashed features, weighted by the model's importance.
+        Both have shape (n_rows, 2), with columns as in `LABELS`; the index is -1 where no example has the
+        label. Distances are in standard deviations of squashed features, weighted by importance.
         """
-        own = self._placed(asked)
-        index, distance = np.full((len(own), 2), -1), np.full((len(own), 2), np.nan)
+        positions = self._placed(vectors)
+        index, distance = np.full((len(positions), 2), -1), np.full((len(positions), 2), np.nan)
         # (a - b)^2 without a^2, which is equal for all examples of a row
-        far = np.column_stack((own, np.ones(len(own)))) @ self._product
+        squared = np.column_stack((positions, np.ones(len(positions)))) @ self._product
         for label, part in enumerate(self._labels):
-            if part.stop > part.start and len(own):
-                index[:, label] = far[:, part].argmin(axis=1) + part.start
-                distance[:, label] = np.sqrt(((own - self._places[index[:, label]]) ** 2).sum(axis=1))
+            if part.stop > part.start and len(positions):
+                index[:, label] = squared[:, part].argmin(axis=1) + part.start
+                distance[:, label] = np.sqrt(((positions - self._places[index[:, label]]) ** 2).sum(axis=1))
         return index, distance
 
     @cached_property
@@ -169,11 +153,9 @@ class Precedents:
 
     def _placed(self, rows: Floats) -> Floats:
         carrying = self._carrying
-        return np.asarray(self.familiar.squashed(rows[:, carrying], carrying) * self._roots)
-
-    @cached_property
-    def _roots(self) -> Floats:
-        return np.sqrt(self.weights[self._carrying])
+        return np.asarray(
+            self.familiar.squashed(rows[:, carrying], carrying) * np.sqrt(self.weights[carrying])
+        )
 
 
 @dataclass(frozen=True)
@@ -188,19 +170,15 @@ class Card(StoredCard):
     reference: dict[str, FiniteFloat]
     data_digest: str  # SHA-256 of the training table
     seed: int  # the seed of search and fit
-    #: The smallest change of a median that may be called a regression, as a share of the baseline's; cards
-    #: without it have the default.
+    #: The minimum effect size: a share of the baseline's median.
     floor: float = 0.005
-    #: The values of every feature in the training rows not below the minimum effect size; empty in older
-    #: cards.
+    #: The values of every feature in the training rows not below the minimum effect size.
     usual: dict[str, Deciles] = field(default_factory=dict)
-    #: Map from the model's probability to the calibrated one, to which thresholds apply; None: the identity,
-    #: as in older cards.
+    #: Map from the model's probability to the calibrated one, to which thresholds apply; None: the identity.
     calibration: CalibrationMap | None = None
-    #: Factor of calibrated probabilities below the minimum effect size, where models don't learn; 1 in older
-    #: cards.
+    #: Factor of calibrated probabilities below the minimum effect size, where models don't learn.
     beneath: FiniteFloat = 1.0
-    promise: RiskGuarantee | None = None  # with the thresholds that keep it; None in older cards
+    promise: RiskGuarantee | None = None  # with the thresholds that keep it; None: no guarantee
     #: Between these thresholds verdicts are ``unsure``; None: ``fail`` from `threshold` on, else ``pass``.
     cuts: DecisionThresholds | None = None
     wish: DecisionPolicy = field(default_factory=DecisionPolicy)  # the policy that `cuts` were chosen for
@@ -218,9 +196,9 @@ class Card(StoredCard):
         """Return the calibrated values of the model's probabilities."""
         return probability if self.calibration is None else self.calibration.of(probability)
 
-    def wishing(self, wish: DecisionPolicy) -> Card:
-        """Return a copy with the policy `wish`; raise InputError if the guarantee does not cover it."""
-        return replace(self, cuts=cuts_for(self.promise, self.threshold, wish), wish=wish)
+    def wishing(self, policy: DecisionPolicy) -> Card:
+        """Return a copy with the policy `policy`; raise InputError if the guarantee does not cover it."""
+        return replace(self, cuts=cuts_for(self.promise, self.threshold, policy), wish=policy)
 
     @property
     def set(self) -> FeatureSet:
@@ -231,7 +209,7 @@ class Card(StoredCard):
         """Raise ValueError if a feature is missing in `reference`."""
         lost = [name for name in self.features if name not in self.reference]
         if lost:
-            raise ValueError(f'reference lacks "{lost[0]}"')
+            raise ValueError(f'reference has no "{lost[0]}"')
 
 
 @dataclass(frozen=True)
@@ -270,20 +248,14 @@ class ReadyModel:
 
     @classmethod
     def read(cls, directory: Path) -> ReadyModel:
-        """Read the files of `TrainedModel.write`; the pipeline itself only without a usable ``model.npz``.
-
-        Raises
-        ------
-        InputError
-            As `TrainedModel.read`.
-        """
+        """Read the files of `TrainedModel.write`; the pipeline itself only without a usable ``model.npz``."""
         arrays = compiled_pipeline.read(beside_model(directory, compiled_pipeline.FILE), directory / MODEL)
         if arrays is None:
-            found = cls.of(TrainedModel.read(directory))
+            ready = cls.of(TrainedModel.read(directory))
         else:
-            found = cls(arrays, Card.read(directory))
-            require_width(directory, found.card.features, len(arrays.fill))
-        return replace(found, precedents=Precedents.read(directory, found.card.features))
+            ready = cls(arrays, Card.read(directory))
+            require_width(directory, ready.card.features, len(arrays.fill))
+        return replace(ready, precedents=Precedents.read(directory, ready.card.features))
 
     def judged(self, sides: Sides) -> Floats:
         """Return the probabilities of `decided` after removing duplicates and outliers from the samples."""
@@ -301,14 +273,14 @@ class ReadyModel:
         """Return the verdicts on comparisons without duplicates and outliers."""
         probability, change = self._compared(sides)
         below = below_floor(change, self.card.floor)
-        told = discounted(probability, below, self.card.beneath)
-        return verdicts(self.card.deciding, told, below, beneath=self.card.wish.beneath)
+        adjusted = discounted(probability, below, self.card.beneath)
+        return verdicts(self.card.deciding, adjusted, below, beneath=self.card.wish.beneath)
 
     def _compared(self, sides: Sides) -> tuple[Floats, Floats]:
         """Return the probabilities, and the worst change of the medians."""
-        asked = PreparedComparisons.compared(sides, NOTHING, self.card.run_spread)
-        found = vectors(asked.sides, self.computed, steps=asked.steps)
-        return self.probability(self.asked(found)), asked.worst_change
+        prepared = PreparedComparisons.compared(sides, NOTHING, self.card.run_spread)
+        features = vectors(prepared.sides, self.computed, steps=prepared.steps)
+        return self.probability(self.asked(features)), prepared.worst_change
 
     @property
     def unit(self) -> Unit:
@@ -316,67 +288,49 @@ class ReadyModel:
         return self.answering.unit
 
     def asked(self, vectors: Floats) -> Floats:
-        """Select the model's features.
+        """Select the model's features, in the order of the card, from the vectors of the set `computed`.
 
-        Parameters
-        ----------
-        vectors : ndarray of shape (n_comparisons, n_all_features)
-            As `features.comparisons.vectors` returns those of the set `computed`.
-
-        Returns
-        -------
-        ndarray of shape (n_comparisons, n_features)
-            Columns as in the card.
-
-        Raises
-        ------
-        InputError
-            If a feature of the card is no longer computed.
+        InputError if a feature of the card is no longer computed.
         """
         return vectors[:, self._places]
 
-    def answers(self, asked: Floats) -> tuple[Floats, Floats]:
+    def answers(self, columns: Floats) -> tuple[Floats, Floats]:
         """Return the calibrated probability of ``fail``, and the features' contributions to the raw one.
 
         A positive contribution is one towards fail. Linear models: coefficient x deviation from the card's
         reference (log-odds). XGBoost: exact Shapley values (log-odds). Trees and forests: the change of
         probability along the path that the comparison takes. Any other model: how much the probability falls
-        when that one feature is replaced by its reference.
+        when that one feature is replaced by its reference. Raises ModelError if a number is not finite.
 
         Parameters
         ----------
-        asked : ndarray of shape (n_comparisons, n_features)
+        columns : ndarray of shape (n_comparisons, n_features)
             Columns as in the card.
 
         Returns
         -------
         probability : ndarray of shape (n_comparisons,)
         contributions : ndarray of shape (n_comparisons, n_features)
-
-        Raises
-        ------
-        ModelError
-            If a number of them is not finite.
         """
         with model_answering(self.card.model):
-            raw, contributions = self.answering.answers(asked, self.reference)
-            probability = self._told(raw, asked)
+            raw, contributions = self.answering.answers(columns, self.reference)
+            probability = self._told(raw, columns)
         require_finite(self.card.model, "probability", probability)
         require_finite(self.card.model, "contribution", contributions)
         return probability, contributions
 
-    def probability(self, asked: Floats) -> Floats:
+    def probability(self, columns: Floats) -> Floats:
         """Return only the probability of `answers`; raise ModelError if a number is not finite."""
         with model_answering(self.card.model):
-            probability = self._told(self.answering.probability(asked), asked)
+            probability = self._told(self.answering.probability(columns), columns)
         require_finite(self.card.model, "probability", probability)
         return probability
 
-    def _told(self, raw: Floats, asked: Floats) -> Floats:
+    def _told(self, raw: Floats, columns: Floats) -> Floats:
         # calibration is dominated by common rows; clear evidence must count in rare ones, too
         if self.card.calibration is None:
             return raw
-        return self.answering.assured(self.card.told(raw), asked)
+        return self.answering.assured(self.card.told(raw), columns)
 
     @cached_property
     def computed(self) -> FeatureSet:
@@ -390,8 +344,8 @@ class ReadyModel:
 
     @cached_property
     def _places(self) -> NDArray[np.intp]:
-        known = described(self.computed)
+        names = described(self.computed)
         for name in self.card.features:
-            if name not in known:
+            if name not in names:
                 raise InputError(f"the feature {name!r} is no longer computed")
-        return np.array([known.index(name) for name in self.card.features], np.intp)
+        return np.array([names.index(name) for name in self.card.features], np.intp)

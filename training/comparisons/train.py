@@ -23,12 +23,6 @@ from training.estimators.out_of_distribution import Familiar, warned
 from training.evaluation.search import read_tuned
 from training.registry.stored import of_features
 
-
-def read_run_spread(path: Path) -> float:
-    """Return the between-run variation, as a share, for comparisons without earlier versions."""
-    return float(read_table(path, {"spread": "float64"})["spread"].iloc[0])
-
-
 Floats = NDArray[np.float64]
 #: Largest number of examples stored with a model.
 MOST = 2000
@@ -42,20 +36,20 @@ def remember(model: TrainedModel, table: FeatureTable, seen: Examples, labels: P
     """Write examples next to the model of `directory`."""
     ready, examples = ReadyModel.of(model), table.examples
     chosen = _chosen(ready, examples.x, examples.y)
-    named = table.frame.iloc[chosen].merge(
-        _people(pd.read_parquet(labels)), "left", ["comparison_id", "status"]
-    )
-    texts = named[["comparison_id", "benchmark", "operation", "status", "labelled_by", "labelled_at"]].fillna(
-        ""
-    )
+    annotators = _people(pd.read_parquet(labels))
+    named = table.frame.iloc[chosen].merge(annotators, "left", ["comparison_id", "status"])
+    names = ("comparison_id", "benchmark", "operation", "status", "labelled_by", "labelled_at")
+    # how much medians worsened in passes where one did
+    passed = table.frame.loc[table.frame["status"] == "pass", "medians_min"].to_numpy(np.float64)
+    worsened = passed[passed < 0] ** 2
     identifiers, benchmarks, operations, statuses, people, dates = (
-        texts[name].to_numpy(np.str_) for name in texts
+        named[name].fillna("").to_numpy(np.str_) for name in names
     )
     Precedents(
         *(identifiers, benchmarks, operations, statuses, people, dates),
         examples.x[chosen].astype(np.float32),
         _importance(ready, examples.x, model.card.seed),
-        _prior(table),
+        np.quantile(worsened, [0.5, 0.95]) if len(worsened) else np.zeros(2),
         Familiar.of(seen.x, seen.groups),
     ).write(directory)
 
@@ -64,18 +58,20 @@ def _chosen(ready: ReadyModel, rows: Floats, failed: NDArray[np.int64]) -> NDArr
     """Choose at most `MOST` distinct rows, passes first; half of each label are nearest to the threshold."""
     _, different = np.unique(rows, axis=0, return_index=True)
     labels = [np.sort(different[failed[different] == label]) for label in (0, 1)]
-    few = min(len(own) for own in labels)
-    rooms = [max(MOST // 2, MOST - few) if len(own) > few else min(few, MOST // 2) for own in labels]
+    few = min(len(members) for members in labels)
+    rooms = [max(MOST // 2, MOST - few) if len(members) > few else min(few, MOST // 2) for members in labels]
     return np.concatenate(
-        [_of_label(ready, rows, own, room) for own, room in zip(labels, rooms, strict=True)]
+        [_of_label(ready, rows, members, room) for members, room in zip(labels, rooms, strict=True)]
     )
 
 
-def _of_label(ready: ReadyModel, rows: Floats, own: NDArray[np.intp], room: int) -> NDArray[np.intp]:
+def _of_label(ready: ReadyModel, rows: Floats, members: NDArray[np.intp], room: int) -> NDArray[np.intp]:
     """Choose `room` rows: half of them nearest to the threshold, the rest at random."""
-    if len(own) <= room:
-        return own
-    order = own[np.argsort(np.abs(ready.probability(rows[own]) - ready.card.threshold), kind="stable")]
+    if len(members) <= room:
+        return members
+    order = members[
+        np.argsort(np.abs(ready.probability(rows[members]) - ready.card.threshold), kind="stable")
+    ]
     others = np.random.default_rng(ready.card.seed).permutation(order[room // 2 :])
     return np.sort(np.concatenate([order[: room // 2], others[: room - room // 2]]))
 
@@ -87,25 +83,18 @@ def _importance(ready: ReadyModel, rows: Floats, seed: int) -> Floats:
     return size / size.sum() if size.sum() > 0 else np.full(len(size), 1 / len(size))
 
 
-def _prior(table: FeatureTable) -> Floats:
-    """Return the median and the 95 % quantile of how much medians worsened in passes where one did."""
-    rooted = table.frame.loc[table.frame["status"] == "pass", "medians_min"].to_numpy(np.float64)
-    known = rooted[rooted < 0] ** 2
-    return np.quantile(known, [0.5, 0.95]) if len(known) else np.zeros(2)
-
-
 def _people(labels: pd.DataFrame) -> pd.DataFrame:
     """Return the annotators of each label of each comparison, and its latest time."""
     who = next(name for name in _WHO if name in labels)
-    given = labels.assign(
+    named = labels.assign(
         who=labels[who].fillna("").astype(str),
         at=labels.get("labelled_at", pd.NaT),
     )
-    found = given.groupby(["comparison_id", "status"]).agg(
+    grouped = named.groupby(["comparison_id", "status"]).agg(
         labelled_by=("who", lambda names: ", ".join(sorted({*names} - {""}))), last=("at", "max")
     )
-    when = found["last"].map(lambda at: "" if pd.isna(at) else at.isoformat(timespec="seconds"))
-    return found.drop(columns="last").assign(labelled_at=when).reset_index()
+    when = grouped["last"].map(lambda at: "" if pd.isna(at) else at.isoformat(timespec="seconds"))
+    return grouped.drop(columns="last").assign(labelled_at=when).reset_index()
 
 
 @dataclass(frozen=True)
@@ -132,7 +121,7 @@ def tested(fit: Fit) -> NDArray[np.float64]:
 
 
 def train(family: Family) -> None:
-    """Fit every model and write it to a directory of its own name."""
+    """Fit every model and write it to the directory with its name."""
     table = family.table()
     examples, seed = examples_of(family, table), family.params.seed
     tuned = read_tuned(family.places.tuned, Classified)["all"]
@@ -140,32 +129,32 @@ def train(family: Family) -> None:
     fits = [Fit(name, chosen, learnt, examples.x[:0], seed, table.guide) for name, chosen in tuned.items()]
     pipelines = side_by_side(fitted, fits, replace(family.params.compute, jobs=1), f"train {family.name}")
     how = family.section.decide
-    reference, floor = table.reference(), how.floor or 0.0
+    run_spread = float(read_table(family.featurized("runs"), {"spread": "float64"})["spread"].iloc[0])
     usual = of_features(table.columns, examples.x[examples.asked])
     seen = examples.seen
     strangeness = warned(seen.x, seen.groups)
-    said = read_held(family.places.tuned, [("all", name) for name in tuned])
-    for fit, whole, probability in zip(fits, pipelines, said, strict=True):
+    out_of_fold = read_held(family.places.tuned, [("all", name) for name in tuned])
+    for fit, whole, probability in zip(fits, pipelines, out_of_fold, strict=True):
         chosen = fit.tuned
-        held = HeldRows(examples.y, examples.groups, probability, ~examples.asked)
-        found = decision(held, chosen.threshold, how, seed)
+        inner = HeldRows(examples.y, examples.groups, probability, ~examples.asked)
+        learned = decision(inner, chosen.threshold, how, seed)
         card = Card(
-            fit.model,
-            table.columns,
-            found.threshold,
-            chosen.params,
-            reference,
-            table.digest,
-            seed,
-            floor,
-            usual,
-            found.calibration,
-            found.beneath,
-            found.promise,
-            found.cuts,
-            found.wish,
-            read_run_spread(family.runs),
-            strangeness,
+            model=fit.model,
+            features=table.columns,
+            threshold=learned.threshold,
+            params=chosen.params,
+            reference=table.reference(),
+            data_digest=table.digest,
+            seed=seed,
+            floor=how.floor or 0.0,
+            usual=usual,
+            calibration=learned.calibration,
+            beneath=learned.beneath,
+            promise=learned.promise,
+            cuts=learned.cuts,
+            wish=learned.wish,
+            run_spread=run_spread,
+            strangeness=strangeness,
         )
         model, directory = TrainedModel(answering(whole), card), family.places.models / fit.model
         model.write(directory)

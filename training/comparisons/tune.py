@@ -19,7 +19,7 @@ from training.comparisons import label_review
 from training.comparisons.decision import examples_of, write_held
 from training.comparisons.family import Examples, Family, FeatureTable, group_folds, parts
 from training.comparisons.label_review import Learnable, digest_beside, known_of
-from training.estimators import catalogue, one_sided_neighbours, preparation, signed_logistic
+from training.estimators import catalogue, monotone, preparation
 from training.estimators.answering import Guide
 from training.estimators.catalogue import (
     CATALOGUE,
@@ -71,9 +71,9 @@ class SearchTask:
     guide: Guide | None = None  # constraints on the columns
     known: Learnable | None = None  # training data in addition to the examples
 
-    def learnt(self, own: Examples) -> Examples:
-        """Return the rows to fit to: `own`, and the extra training data if any."""
-        return own.lessons if self.known is None else self.known.of(own)
+    def learnt(self, examples_of_fold: Examples) -> Examples:
+        """Return the rows to fit to: `examples_of_fold`, and the extra training data if any."""
+        return examples_of_fold.lessons if self.known is None else self.known.of(examples_of_fold)
 
 
 @dataclass(frozen=True)
@@ -110,24 +110,19 @@ def search(task: SearchTask) -> SearchOutcome[Classified]:
     probability = np.zeros(len(task.examples.y))
     for fold in folds:
         probability[fold.rows] = fold.judged(pipeline(model, params, fold.y, task.seed, task.guide))
-    told = np.where(task.examples.asked, probability, 0.0)
-    chosen = best_cut(task.examples.y, told).threshold
+    masked = np.where(task.examples.asked, probability, 0.0)
+    chosen = best_cut(task.examples.y, masked).threshold
     if task.known is not None:
-        chosen = _beside(task, params)
+        data = replace(task.known, own=task.examples)
+
+        def fit_rows_of(rows: Examples) -> Any:
+            return pipeline(model, params, rows.y, task.seed, task.guide).fit(rows.x, rows.y)
+
+        chosen = label_review.threshold(data, fit_rows_of(data.learnt), fit_rows_of, task.seed)
     tuned = Classified(params, float(study.best_value), chosen)
     return SearchOutcome(
         task.part, task.model, tuned, [_row(task, trial) for trial in study.trials], probability
     )
-
-
-def _beside(task: SearchTask, params: dict[str, Any]) -> float:
-    """Choose the threshold where there is other data than the user's labels."""
-    model, known = CATALOGUE[task.model], replace(task.known or Learnable(task.examples), own=task.examples)
-
-    def fitting(rows: Examples) -> Any:
-        return pipeline(model, params, rows.y, task.seed, task.guide).fit(rows.x, rows.y)
-
-    return label_review.threshold(known, fitting(known.learnt), fitting, task.seed)
 
 
 @dataclass(frozen=True)
@@ -147,28 +142,28 @@ class InnerFold:
 
 def folds_of(examples: Examples, task: SearchTask) -> list[InnerFold]:
     """Split and prepare `examples`."""
-    model, found = CATALOGUE[task.model], []
+    model, inner_folds = CATALOGUE[task.model], []
     for train, test in group_folds(examples, task.how.folds, task.seed, f"{task.part} {task.model}"):
         inside = task.learnt(examples.rows(train))
         prepare = pipeline(model, model.start, inside.y, task.seed, task.guide)[:_PREPARING]
         x = prepare.fit_transform(inside.x)
-        found.append(InnerFold(x, inside.y, prepare.transform(examples.x[test]), test))
-    return found
+        inner_folds.append(InnerFold(x, inside.y, prepare.transform(examples.x[test]), test))
+    return inner_folds
 
 
-def _value(trial: Trial, task: SearchTask, known: Examples, folds: list[InnerFold]) -> float | None:
+def _value(trial: Trial, task: SearchTask, examples: Examples, folds: list[InnerFold]) -> float | None:
     """Return the score of the suggested parameters on pooled inner folds; None if the trial is pruned."""
     model = CATALOGUE[task.model]
     params = {**suggested(space_of(model), trial), **model.in_search}
-    probability, value = np.full(len(known.y), np.nan), 0.0
+    probability, value = np.full(len(examples.y), np.nan), 0.0
     for step, fold in enumerate(folds):
         try:
             unfitted = strict_pipeline(model, params, fold.y, task.seed, task.guide)
         except InfeasibleError:
             return None
-        probability[fold.rows] = np.where(known.asked[fold.rows], fold.judged(unfitted), 0.0)
+        probability[fold.rows] = np.where(examples.asked[fold.rows], fold.judged(unfitted), 0.0)
         seen = np.flatnonzero(~np.isnan(probability))
-        value = _worth(known.y[seen], probability[seen])
+        value = _worth(examples.y[seen], probability[seen])
         trial.report(value, step)
         if step + 1 < len(folds) and trial.should_prune():
             return None
@@ -185,7 +180,7 @@ def _worth(y: NDArray[np.int64], probability: NDArray[np.float64]) -> float:
 
 def log_of(directory: Path, features_digest: str, columns: tuple[str, ...], task: SearchTask) -> Path:
     """Return the path of the trials of `task`, a different one for each input that they depend on."""
-    modules = (catalogue, preparation, one_sided_neighbours, signed_logistic, thresholds, evaluation_search)
+    modules = (catalogue, preparation, monotone, thresholds, evaluation_search)
     files = (Path(module.__file__ or "") for module in modules)
     code = digest_of(Path(__file__), Path(inspect.getfile(Examples)), *files)
     content = [
@@ -195,7 +190,11 @@ def log_of(directory: Path, features_digest: str, columns: tuple[str, ...], task
         task.seed,
         code,
         # the features do not show which rows are below the minimum effect size
-        [zlib.crc32(one.asked.tobytes()) for one in (task.examples, task.examples.bare) if one is not None],
+        [
+            zlib.crc32(rows.asked.tobytes())
+            for rows in (task.examples, task.examples.bare)
+            if rows is not None
+        ],
     ]
     digest = zlib.crc32(json.dumps(content, default=str).encode())
     return directory / f"{features_digest[:12]}-{digest:08x}" / task.part / f"{task.model}.log"
@@ -223,10 +222,10 @@ def tasks_of(family: Family, table: FeatureTable) -> list[SearchTask]:
     """Return one search per part and model."""
     how, seed, examples = family.section.tune, family.params.seed, examples_of(family, table)
     require_known(how.models, CATALOGUE, f"{family.name}.tune")
-    beside = known_of(family.features, table, examples, unlabelled=how.unlabelled == "pass")
-    known = None if beside.alone else beside
+    sources = known_of(family.features, table, examples, unlabelled=how.unlabelled == "pass")
+    extra = None if sources.alone else sources
     tasks = [
-        SearchTask(part.name, model, examples.rows(part.train), how, seed, guide=table.guide, known=known)
+        SearchTask(part.name, model, examples.rows(part.train), how, seed, guide=table.guide, known=extra)
         for model in slowest_first(how.models, _SLOWEST)
         for part in parts(examples, family.section.evaluate, seed)
     ]
@@ -240,7 +239,7 @@ def tune(family: Family) -> None:
     evaluation_search.begin(family.params.compute.storage)
     table = family.table()
     tasks = tasks_of(family, table)
-    found = side_by_side(search, tasks, family.params.compute, f"tune {family.name}")
-    write_found(family.places.tuned, found)
-    said = [(one.part, one.model, one.held) for one in found if one.held is not None]
-    write_held(family.places.tuned, said)
+    results = side_by_side(search, tasks, family.params.compute, f"tune {family.name}")
+    write_found(family.places.tuned, results)
+    predicted = [(result.part, result.model, result.held) for result in results if result.held is not None]
+    write_held(family.places.tuned, predicted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
@@ -20,8 +20,6 @@ CalibrationKind = Literal["none", "sigmoid", "beta", "isotonic"]
 Unit = Literal["log-odds", "probability"]
 #: Rise of the log-odds of ``fail`` per standard error of a step that is beyond doubt.
 STEEPNESS = 3.0
-
-
 #: Advice for errors of a model.
 _REMEDY = "the model's files are damaged, train or promote another one"
 
@@ -44,25 +42,17 @@ def require_finite(model: str, answer: str, *numbers: ArrayLike) -> None:
 
     `model` is its name in the catalogue; `answer` names the numbers in the message, such as "probability".
     """
-    for given in numbers:
-        known = np.asarray(given, np.float64)
-        if not np.isfinite(known).all():
-            value = known[~np.isfinite(known)].flat[0]
-            told = f"the model ({model}) answers with {answer}={value}; expected a finite number"
-            raise ModelError(f"{told}; {_REMEDY}")
+    for values in map(np.asarray, numbers):
+        infinite = values[~np.isfinite(values)]
+        if infinite.size:
+            problem = f"answers with {answer}={infinite[0]}; expected a finite number"
+            raise ModelError(f"the model ({model}) {problem}; {_REMEDY}")
 
 
 def raised(probability: Floats, evidence: Floats, sure: float) -> Floats:
-    """Return `probability`, raised towards 1 where the step is too large to doubt a ``fail``.
+    """Return probabilities of ``fail``, raised towards 1 where the step exceeds `sure` standard errors.
 
-    Parameters
-    ----------
-    probability : ndarray of shape (n_rows,)
-        Probability of ``fail`` by a classifier.
-    evidence : ndarray of shape (n_rows,)
-        Signed square root of the step in standard errors; negative is worse.
-    sure : float
-        The step, in standard errors, beyond which the probability is raised.
+    `evidence`, shape (n_rows,), is the signed square root of the step in standard errors; negative is worse.
     """
     beyond = STEEPNESS * (-evidence * np.abs(evidence) - sure)
     return np.asarray(1 - (1 - probability) * np.exp(-np.logaddexp(0.0, beyond)))
@@ -96,8 +86,8 @@ class Answering(Protocol):
     def probability(self, columns: Floats) -> Floats:
         """Return only the probability of `answers`, which takes less time."""
 
-    def assured(self, told: Floats, columns: Floats) -> Floats:
-        """Raise calibrated probabilities `told` where the evidence leaves no doubt; see `raised`."""
+    def assured(self, calibrated: Floats, columns: Floats) -> Floats:
+        """Raise `calibrated` probabilities where the evidence leaves no doubt; see `raised`."""
 
 
 @dataclass(frozen=True)
@@ -125,10 +115,10 @@ class Fitted:
         """Return only the probability."""
         return np.asarray(self.pipeline.predict_proba(columns)[:, 1], np.float64)
 
-    def assured(self, told: Floats, columns: Floats) -> Floats:
-        """Return `told` unchanged, because the pipeline has already raised it."""
+    def assured(self, calibrated: Floats, columns: Floats) -> Floats:
+        """Return `calibrated` unchanged, because the pipeline has already raised it."""
         del columns
-        return told
+        return calibrated
 
 
 @dataclass(frozen=True)
@@ -140,21 +130,20 @@ class Guide:
     evidence: int | None = None
 
 
-_FEATURES = ArraySpec("f", ("features",))
 SPECS = {
-    **dict.fromkeys(("fill", "slope", "mean", "scale"), _FEATURES),
+    **dict.fromkeys(("fill", "slope", "mean", "scale"), ArraySpec("f", ("features",))),
     "evidence": ArraySpec("i", ()),
     "sure": ArraySpec("f", ()),
 }
 #: Class names of preparation steps, as `training.estimators.catalogue` builds them.
-_PLAIN, _GUIDED = ["SimpleImputer", "StandardScaler"], ["Gaps", "Scaled"]
+_PLAIN, _GUIDED = ["SimpleImputer", "StandardScaler"], ["GapFiller", "EvidenceScaler"]
 
 
 @dataclass(frozen=True)
 class Preparation:
     """Fill gaps and standardise features; raise the probability where the evidence leaves no doubt."""
 
-    #: fill, slope: shape (n_features,): As of `training.estimators.preparation.Gaps`.
+    #: fill, slope: shape (n_features,): As of `training.estimators.preparation.GapFiller`.
     fill: Floats
     slope: Floats
     #: mean, scale: shape (n_features,)
@@ -168,21 +157,25 @@ class Preparation:
     def __post_init__(self) -> None:
         """Raise ValueError if a scale is not above 0 or the evidence column does not exist."""
         if (self.scale <= 0).any():
-            raise ValueError("scale holds what is not above 0")
+            raise ValueError(f"scale={self.scale.min()} is not above 0")
         if not -1 <= self.evidence < len(self.fill):
-            raise ValueError(f"evidence={self.evidence} is none of the {len(self.fill)} features")
+            raise ValueError(f"evidence={self.evidence} is not one of the {len(self.fill)} features")
 
     @classmethod
     def of(cls, pipeline: Any) -> tuple[Preparation, Any] | None:
         """Split a fitted pipeline into its preparation and its classifier; None if it has other steps."""
         *before, classifier = [step for _, step in pipeline.steps if not hasattr(step, "fit_resample")]
-        filled = _filling(before)
-        if filled is None:
+        kinds = [type(step).__name__ for step in before]
+        if kinds == _GUIDED:
+            filling = before[0].fill_, before[0].slope_
+        elif kinds == _PLAIN and not np.isnan(before[0].statistics_).any():
+            filling = before[0].statistics_, np.zeros(len(before[0].statistics_))
+        else:
             return None
         sure = getattr(classifier, "sure_", None)
         column, inner = (-1, classifier) if sure is None else (classifier.column, classifier.classifier_)
         scaled = before[1].mean_, before[1].scale_
-        return cls(*filled, *scaled, np.array(column), np.array(sure or 0.0)), inner
+        return cls(*filling, *scaled, np.array(column), np.array(sure or 0.0)), inner
 
     def prepared(self, columns: Floats) -> Floats:
         """Return the input of the classifier, shape (n_rows, n_features)."""
@@ -196,9 +189,9 @@ class Preparation:
             return probability
         return raised(probability, prepared[:, self.evidence], float(self.sure))
 
-    def assured(self, told: Floats, columns: Floats) -> Floats:
-        """Raise calibrated probabilities `told` where the evidence leaves no doubt."""
-        return told if self.evidence < 0 else self.risen(told, self.prepared(columns))
+    def assured(self, calibrated: Floats, columns: Floats) -> Floats:
+        """Raise `calibrated` probabilities where the evidence leaves no doubt."""
+        return calibrated if self.evidence < 0 else self.risen(calibrated, self.prepared(columns))
 
     def probability(self, columns: Floats) -> Floats:
         """Return the probability of ``fail``, shape (n_rows,)."""
@@ -206,19 +199,15 @@ class Preparation:
         return self.risen(self.plain(prepared), prepared)
 
     def plain(self, prepared: Floats) -> Floats:
-        """Return the classifier's own probability of ``fail`` for prepared rows, shape (n_rows,)."""
+        """Return the classifier's unraised probability of ``fail`` for prepared rows, shape (n_rows,)."""
         raise NotImplementedError
 
     def told(self, probability: Floats, contributions: Floats, prepared: Floats) -> tuple[Floats, Floats]:
-        """Raise a classifier's probability where the evidence leaves no doubt.
-
-        The increase, in the unit of the contributions, is added to the contribution of the evidence.
-        """
+        """Raise a probability as `risen` does; add the increase to the contribution of the evidence."""
         risen = self.risen(probability, prepared)
         if self.evidence >= 0:
-            in_odds = self.unit == "log-odds"
-            added = _odds(risen) - _odds(probability) if in_odds else risen - probability
-            contributions[:, self.evidence] += added
+            scale = _odds if self.unit == "log-odds" else np.asarray
+            contributions[:, self.evidence] += scale(risen) - scale(probability)
         return risen, contributions
 
 
@@ -238,16 +227,6 @@ def _odds(probability: Floats) -> Floats:
     return np.asarray(np.log(inside) - np.log1p(-inside))
 
 
-def _filling(steps: Sequence[Any]) -> tuple[Floats, Floats] | None:
-    """Return fill and slope of fitted preparation steps; None for any other steps."""
-    kinds = [type(step).__name__ for step in steps]
-    if kinds == _GUIDED:
-        return steps[0].fill_, steps[0].slope_
-    if kinds != _PLAIN or np.isnan(steps[0].statistics_).any():
-        return None
-    return steps[0].statistics_, np.zeros(len(steps[0].statistics_))
-
-
 @dataclass(frozen=True)
 class CalibrationMap:
     """A strictly increasing map of probabilities that keeps 0, 1 and all rankings."""
@@ -264,10 +243,6 @@ class CalibrationMap:
         if self.raw[-1] != 1 or self.told[-1] != 1 or np.diff([self.raw, self.told]).min() <= 0:
             raise ValueError("calibration: expected knots that increase up to 1")
 
-    def of(self, probability: Floats) -> Floats:
+    def of(self, probability: ArrayLike) -> Floats:
         """Return the calibrated values of raw probabilities, of any shape."""
-        return np.asarray(np.interp(probability, self.raw, self.told), np.float64)
-
-    def at(self, probability: float) -> float:
-        """Return the calibrated value of one raw probability."""
-        return float(np.interp(probability, self.raw, self.told))
+        return np.asarray(np.interp(np.asarray(probability), self.raw, self.told), np.float64)

@@ -25,8 +25,6 @@ _LEVELS = 3
 _ROWS = 4096
 #: Up to this number of rows, all parts are looked up at once.
 _FEW = 256
-
-
 #: Feature, threshold, and whether a missing value goes left.
 _Node = tuple[int, float, bool]
 #: A padding node: every value goes right.
@@ -70,12 +68,12 @@ class Attributions:
             return None
         nodes, leaves = list[list[_Node]](), list[_Leaf]()
         for tree in model["model"]["trees"]:
-            for own, below in _parts(tree):
-                if len(own) > _NODES:
+            for inner, below in _parts(tree):
+                if len(inner) > _NODES:
                     return None
                 leaves += [leaf._replace(part=len(nodes)) for leaf in below]
-                nodes.append(own)
-        padded = [one for own in nodes for one in (*own, *[_NOBODY] * (_NODES - len(own)))]
+                nodes.append(inner)
+        padded = [node for inner in nodes for node in (*inner, *[_NOBODY] * (_NODES - len(inner)))]
         of_each: list[Any] = [*zip(*padded, strict=True)]
         features, thresholds, gaps = (
             np.array(values, kind).reshape(-1, _NODES)
@@ -85,64 +83,66 @@ class Attributions:
 
     def contributions(self, rows: Single) -> Floats:
         """Return the attribution of every feature, in log-odds, shape (n_rows, n_features)."""
-        found = np.empty(rows.shape)
+        result = np.empty(rows.shape)
         for start in range(0, len(rows), _ROWS):
             part = rows[start : start + _ROWS]
-            found[start : start + _ROWS] = self._of_few(part) if len(part) <= _FEW else self._of_many(part)
-        return found
+            result[start : start + _ROWS] = self._of_few(part) if len(part) <= _FEW else self._of_many(part)
+        return result
 
     def _of_few(self, rows: Single) -> Floats:
         values = rows[:, self.features]
         left = (values < self.thresholds) | (np.isnan(values) & self.gaps)
-        said = np.packbits(left, axis=2, bitorder="little")[:, self.parts, 0]
-        told = self.table[np.arange(len(self.parts)), said]
+        bits = np.packbits(left, axis=2, bitorder="little")[:, self.parts, 0]
+        amounts = self.table[np.arange(len(self.parts)), bits]
         cells = np.arange(len(rows))[:, None] * rows.shape[1] + self.owners
-        return np.asarray(np.bincount(cells.ravel(), told.ravel(), rows.size).reshape(rows.shape), np.float64)
+        return np.asarray(
+            np.bincount(cells.ravel(), amounts.ravel(), rows.size).reshape(rows.shape), np.float64
+        )
 
     def _of_many(self, rows: Single) -> Floats:
         """Return the result of `_of_few` to the last digit: values are added in the same order."""
-        columns, found = np.ascontiguousarray(rows.T), np.zeros(rows.shape[::-1])
+        columns, result = np.ascontiguousarray(rows.T), np.zeros(rows.shape[::-1])
         gaps = np.isnan(columns)
         entries = np.searchsorted(self.parts, np.arange(len(self.features) + 1))
         for part, (features, thresholds) in enumerate(zip(self.features, self.thresholds, strict=True)):
-            said = np.zeros(len(rows), np.uint8)
+            bits = np.zeros(len(rows), np.uint8)
             for bit in np.flatnonzero(thresholds != -np.inf):
                 left = columns[features[bit]] < thresholds[bit]
                 if self.gaps[part, bit]:
                     left |= gaps[features[bit]]
-                said |= left.view(np.uint8) << np.uint8(bit)
-            place = said.astype(np.intp)
+                bits |= left.view(np.uint8) << np.uint8(bit)
+            place = bits.astype(np.intp)
             for entry in range(entries[part], entries[part + 1]):
-                found[self.owners[entry]] += self.table[entry].take(place)
-        return found.T
+                result[self.owners[entry]] += self.table[entry].take(place)
+        return result.T
 
 
 def _parts(tree: dict[str, Any]) -> Iterator[tuple[list[_Node], list[_Leaf]]]:
     """Yield the nodes and the leaves of every part of a tree."""
     depth = _depth(tree, 0)
 
-    def grown(node: int, above: list[tuple[int, bool]]) -> Iterator[tuple[list[int], list[Any]]]:
+    def grow_parts(node: int, above: list[tuple[int, bool]]) -> Iterator[tuple[list[int], list[Any]]]:
         """Yield the inner nodes of every part, and the paths to its leaves."""
         if tree["left_children"][node] < 0:
             yield [], [(node, above)]
             return
         sides = [
-            [*grown(tree[side][node], [*above, (node, left)])]
+            [*grow_parts(tree[side][node], [*above, (node, left)])]
             for side, left in (("left_children", True), ("right_children", False))
         ]
         if len(above) < depth - _LEVELS:
-            yield from (([node, *own], paths) for side in sides for own, paths in side)
+            yield from (([node, *tests], paths) for side in sides for tests, paths in side)
             return
         (left_nodes, left_paths), (right_nodes, right_paths) = (side[0] for side in sides)
         yield [node, *left_nodes, *right_nodes], left_paths + right_paths
 
-    for inner, paths in grown(0, []):
+    for inner, paths in grow_parts(0, []):
         place = {node: at for at, node in enumerate(inner)}
-        own = [
+        tests = [
             (tree["split_indices"][node], tree["split_conditions"][node], bool(tree["default_left"][node]))
             for node in inner
         ]
-        yield own, [_leaf(tree, leaf, above, place) for leaf, above in paths]
+        yield tests, [_leaf(tree, leaf, above, place) for leaf, above in paths]
 
 
 def _depth(tree: dict[str, Any], node: int) -> int:
@@ -151,43 +151,43 @@ def _depth(tree: dict[str, Any], node: int) -> int:
 
 
 def _leaf(tree: dict[str, Any], leaf: int, above: list[tuple[int, bool]], place: dict[int, int]) -> _Leaf:
-    asks: dict[int, tuple[list[tuple[int, bool]], float]] = {}
+    tests: dict[int, tuple[list[tuple[int, bool]], float]] = {}
     path = [*(node for node, _ in above), leaf]
     for (node, left), below in zip(above, path[1:], strict=True):
         feature = tree["split_indices"][node]
-        known, share = asks.get(feature, ([], 1.0))
+        conditions, share = tests.get(feature, ([], 1.0))
         passed = tree["sum_hessian"][below] / tree["sum_hessian"][node]
-        asks[feature] = ([*known, (place[node], left)], share * passed)
-    return _Leaf(0, tree["split_conditions"][leaf], asks)
+        tests[feature] = ([*conditions, (place[node], left)], share * passed)
+    return _Leaf(0, tree["split_conditions"][leaf], tests)
 
 
 def _table(leaves: list[_Leaf]) -> tuple[Whole, Whole, Floats]:
     """Return the entries of all leaves: their parts, their features, and the attributions."""
     players = max((len(leaf.asks) for leaf in leaves), default=0)
-    said = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").T.astype(bool)
+    bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").T.astype(bool)
     passes = np.ones((players, len(leaves), 256))
     shares, owners = np.ones((players, len(leaves), 1)), np.full((players, len(leaves)), -1)
     for at, leaf in enumerate(leaves):
         for player, (feature, (nodes, share)) in enumerate(leaf.asks.items()):
-            passes[player, at] = np.all([said[node] == left for node, left in nodes], axis=0)
+            passes[player, at] = np.all([bits[node] == left for node, left in nodes], axis=0)
             shares[player, at], owners[player, at] = share, feature
     values = np.array([leaf.value for leaf in leaves])[:, None]
-    found = np.array([values * _shapley(passes, shares, player) for player in range(players)])
+    shapley = np.array([values * _shapley(passes, shares, player) for player in range(players)])
     parts = np.broadcast_to([leaf.part for leaf in leaves], owners.shape)
-    known = owners >= 0
-    keys, entry = np.unique(np.column_stack((parts[known], owners[known])), axis=0, return_inverse=True)
+    occupied = owners >= 0
+    keys, entry = np.unique(np.column_stack((parts[occupied], owners[occupied])), axis=0, return_inverse=True)
     table = np.zeros((len(keys), 256))
-    np.add.at(table, entry.ravel(), found[known])
+    np.add.at(table, entry.ravel(), shapley[occupied])
     return keys[:, 0], keys[:, 1], table
 
 
 def _shapley(passes: Floats, shares: Floats, player: int) -> Floats:
     """Return the Shapley value of a player; players outside a coalition count with their share."""
-    others = [one for one in range(len(passes)) if one != player]
+    others = [other for other in range(len(passes)) if other != player]
     total = np.zeros(passes.shape[1:])
     for size in range(len(others) + 1):
-        for known in combinations(others, size):
-            parts = [passes[one] if one in known else shares[one] for one in others]
+        for coalition in combinations(others, size):
+            parts = [passes[other] if other in coalition else shares[other] for other in others]
             total += reduce(np.multiply, parts, 1.0) / comb(len(others), size)
     return np.asarray(total * (passes[player] - shares[player]) / len(passes))
 
@@ -212,9 +212,12 @@ class Boosted(Preparation):
         return np.asarray(self.booster.inplace_predict(prepared), np.float64)
 
     def _contributions(self, prepared: Floats) -> Floats:
-        if self._attributions is None:
-            return np.asarray(self.booster.predict(_matrix(prepared), pred_contribs=True)[:, :-1], np.float64)
-        return self._attributions.contributions(prepared.astype(np.float32))
+        if self._attributions is not None:
+            return self._attributions.contributions(prepared.astype(np.float32))
+        import xgboost
+
+        matrix = xgboost.DMatrix(prepared, nthread=1)
+        return np.asarray(self.booster.predict(matrix, pred_contribs=True)[:, :-1], np.float64)
 
     @cached_property
     def _attributions(self) -> Attributions | None:
@@ -223,14 +226,8 @@ class Boosted(Preparation):
 
 def boosted(pipeline: Any) -> Boosted | None:
     """Compile a fitted pipeline; None if its classifier is not XGBoost's."""
-    found = Preparation.of(pipeline)
-    if found is None or not hasattr(found[1], "get_booster"):
+    compiled = Preparation.of(pipeline)
+    if compiled is None or not hasattr(compiled[1], "get_booster"):
         return None
-    prepared, classifier = found
+    prepared, classifier = compiled
     return Boosted(**vars(prepared), booster=classifier.get_booster())
-
-
-def _matrix(prepared: Floats) -> Any:
-    import xgboost
-
-    return xgboost.DMatrix(prepared, nthread=1)

@@ -39,13 +39,11 @@ class Real:
 
 
 @dataclass(frozen=True)
-class Whole:
+class Whole(Real):
     """A whole number from `low` to `high`; on a logarithmic scale if `log`."""
 
     low: int
     high: int
-    log: bool = False
-    where: Where | None = None
 
     def suggest(self, trial: Trial, name: str) -> Any:
         """Return a value that `trial` suggests."""
@@ -65,26 +63,25 @@ class OneOf:
 
 
 #: The range of each parameter; any other value is a constant.
-Space = Mapping[str, Real | Whole | OneOf | Any]
+Space = Mapping[str, Real | OneOf | Any]
 
 
 def suggested(space: Space, trial: Trial) -> dict[str, Any]:
     """Return parameters in `space` that `trial` suggests."""
     params: dict[str, Any] = {}
-    for name, one in space.items():
-        if not isinstance(one, Real | Whole | OneOf):
-            params[name] = one
-        elif one.where is None or params[one.where.name] in one.where.values:
-            params[name] = one.suggest(trial, name)
+    for name, values in space.items():
+        if not isinstance(values, Real | OneOf):
+            params[name] = values
+        elif values.where is None or params[values.where.name] in values.where.values:
+            params[name] = values.suggest(trial, name)
     return params
 
 
 Params = Mapping[str, Any]
-
-
 #: The weight of a comparison that passed (0) and of one that failed (1) in the fit.
 ClassWeights = dict[int, float]
-Directions = tuple[int, ...]
+Balance = ClassWeights | None
+Directions = tuple[int, ...] | None
 #: See `Model.build`.
 Build = Callable[..., Any]
 
@@ -112,47 +109,33 @@ class Model:
 
 
 def neighbours(
-    params: Params,
-    seed: int,
-    balance: ClassWeights | None,
-    directions: Directions | None = None,
-    **more: Any,
+    params: Params, seed: int, balance: Balance, directions: Directions = None, **more: Any
 ) -> Any:
     """Build nearest neighbours; one-sided ones if there are directions."""
     from sklearn.neighbors import KNeighborsClassifier
 
     del balance
     if directions is not None:
-        from training.estimators.one_sided_neighbours import OneSidedNeighbours
+        from training.estimators.monotone import OneSidedNeighbours
 
         return OneSidedNeighbours(params["k"], params["p"], directions=directions, seed=seed, **more)
     # a neighbour tree would be stored with the model, in types that only its own code can check
     return KNeighborsClassifier(n_neighbors=params["k"], p=params["p"], algorithm="brute", **more)
 
 
-def logistic(
-    params: Params,
-    seed: int,
-    balance: ClassWeights | None,
-    directions: Directions | None = None,
-    **more: Any,
-) -> Any:
+def logistic(params: Params, seed: int, balance: Balance, directions: Directions = None, **more: Any) -> Any:
     """Build a logistic regression; one with constrained signs if there are directions."""
     from sklearn.linear_model import LogisticRegression
 
     if directions is not None:
-        from training.estimators.signed_logistic import SignedLogistic
+        from training.estimators.monotone import SignedLogistic
 
         return SignedLogistic(params["c"], directions=directions, class_weight=balance)
     return LogisticRegression(C=params["c"], class_weight=balance, random_state=seed, **more)
 
 
 def decision_tree(
-    params: Params,
-    seed: int,
-    balance: ClassWeights | None,
-    directions: Directions | None = None,
-    **more: Any,
+    params: Params, seed: int, balance: Balance, directions: Directions = None, **more: Any
 ) -> Any:
     """Build a decision tree."""
     from sklearn.tree import DecisionTreeClassifier
@@ -167,31 +150,22 @@ def decision_tree(
     )
 
 
-def support_vectors(params: Params, seed: int, balance: ClassWeights | None, **more: Any) -> Any:
+def support_vectors(params: Params, seed: int, balance: Balance, **more: Any) -> Any:
     """Build a support vector machine."""
     from sklearn.svm import SVC
 
     return SVC(C=params["c"], gamma="scale", class_weight=balance, random_state=seed, **more)
 
 
-def random_forest(
-    params: Params, seed: int, balance: ClassWeights | None, directions: Directions | None = None
-) -> Any:
+def random_forest(params: Params, seed: int, balance: Balance, directions: Directions = None) -> Any:
     """Build a random forest; ``samples``, if given, is the share of rows per tree."""
     from sklearn.ensemble import RandomForestClassifier
 
-    samples = params.get("samples")
-    return RandomForestClassifier(
-        **forest(params, seed),
-        class_weight=balance,
-        max_samples=samples,
-        monotonic_cst=directions,
-    )
+    options = {"class_weight": balance, "max_samples": params.get("samples"), "monotonic_cst": directions}
+    return RandomForestClassifier(**forest(params, seed), **options)
 
 
-def extra_trees(
-    params: Params, seed: int, balance: ClassWeights | None, directions: Directions | None = None
-) -> Any:
+def extra_trees(params: Params, seed: int, balance: Balance, directions: Directions = None) -> Any:
     """Build extremely randomised trees."""
     from sklearn.ensemble import ExtraTreesClassifier
 
@@ -209,9 +183,7 @@ def forest(params: Params, seed: int) -> dict[str, Any]:
     }
 
 
-def xgboost(
-    params: Params, seed: int, balance: ClassWeights | None, directions: Directions | None = None
-) -> Any:
+def xgboost(params: Params, seed: int, balance: Balance, directions: Directions = None) -> Any:
     """Build XGBoost for two classes."""
     from xgboost import XGBClassifier
 
@@ -332,16 +304,16 @@ class ClassCounts:
         """Return the counts after resampling to `rate`; raise InfeasibleError if that is impossible."""
         small, large = sorted((self.passed, self.failed))
         if sampler == "smote" and small <= SMOTE_NEIGHBOURS:
-            raise InfeasibleError(f"SMOTE needs more than {SMOTE_NEIGHBOURS} of a class; there are {small}")
+            raise InfeasibleError(f"SMOTE needs more than {SMOTE_NEIGHBOURS} rows of a class, not {small}")
         wanted = (small, int(small / rate)) if sampler == "under" else (int(large * rate), large)
         if wanted[1] >= large and wanted[0] <= small:
-            raise InfeasibleError(f"the rate is {small / large:.3f} already; {rate:.3f} asks for less")
+            raise InfeasibleError(f"rate={rate:.3f} is not above the present rate {small / large:.3f}")
         return ClassCounts(*reversed(wanted)) if self.failed <= self.passed else ClassCounts(*wanted)
 
     def weights(self, cost_ratio: float) -> ClassWeights:
         """Return weights that balance the classes, times `cost_ratio` for fails."""
-        both = self.passed + self.failed
-        return {0: both / (2 * self.passed), 1: cost_ratio * both / (2 * self.failed)}
+        total = self.passed + self.failed
+        return {0: total / (2 * self.passed), 1: cost_ratio * total / (2 * self.failed)}
 
 
 def space_of(model: Model) -> Space:
@@ -352,27 +324,16 @@ def space_of(model: Model) -> Space:
 def strict_pipeline(
     model: Model, params: Params, y: NDArray[np.int64], seed: int, guide: Guide | None = None
 ) -> Any:
-    """Build the unfitted pipeline for labels `y`.
+    """Build the unfitted pipeline for labels `y`, shape (n_rows,), 1 is fail.
 
-    Parameters
-    ----------
-    params : mapping
-        Values in `space_of`: ``sampler``, ``rate``, ``weights``, ``cost_ratio`` and the classifier's own.
-    y : ndarray of shape (n_rows,)
-        The labels it will be fitted to: 1 is fail.
-    guide : Guide or None
-        Constraints on the columns; None: none, as in textbooks.
-
-    Raises
-    ------
-    InfeasibleError
-        If the sampler cannot reach its rate with these labels.
+    `params` are values in `space_of`; `guide` has constraints on the columns, if any. Raises InfeasibleError
+    if the sampler cannot reach its rate with these labels.
     """
     from imblearn.pipeline import Pipeline
     from sklearn.impute import SimpleImputer
     from sklearn.preprocessing import StandardScaler
 
-    from training.estimators.preparation import Evident, Gaps, Scaled
+    from training.estimators.preparation import EvidenceClassifier, EvidenceScaler, GapFiller
 
     counts, steps = ClassCounts.of(y), []
     if params["sampler"] != "none":
@@ -380,26 +341,23 @@ def strict_pipeline(
         steps = [("sample", _sampler(params["sampler"], counts, resampled, seed))]
         counts = resampled
     if params.get("k", 1) > counts.passed + counts.failed:
-        raise InfeasibleError(f"there are fewer than {params['k']} comparisons to be neighbours")
+        raise InfeasibleError(f"k={params['k']} exceeds the number of comparisons")
     balanced = params.get("weights") == "balanced"
     weights = counts.weights(params["cost_ratio"]) if balanced else None
     if guide is None:
         impute, scale = SimpleImputer(strategy="median", keep_empty_features=True), StandardScaler()
         classify = model.build(params, seed, weights)
     else:
-        impute, scale = Gaps(guide.directions, guide.evidence), Scaled(guide.evidence)
+        impute, scale = GapFiller(guide.directions, guide.evidence), EvidenceScaler(guide.evidence)
         classify = model.build(params, seed, weights, guide.directions)
-        classify = classify if guide.evidence is None else Evident(classify, guide.evidence)
+        classify = classify if guide.evidence is None else EvidenceClassifier(classify, guide.evidence)
     return Pipeline([("impute", impute), ("scale", scale), *steps, ("classify", classify)])
 
 
 def pipeline(
     model: Model, params: Params, y: NDArray[np.int64], seed: int, guide: Guide | None = None
 ) -> Any:
-    """Build the unfitted pipeline as `strict_pipeline` does, adapted where the labels do not allow it.
-
-    It then has no sampler, and no more neighbours than rows.
-    """
+    """Build a `strict_pipeline`; if infeasible, one without sampler and with at most len(y) neighbours."""
     try:
         return strict_pipeline(model, params, y, seed, guide)
     except InfeasibleError:

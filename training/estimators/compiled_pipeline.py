@@ -97,23 +97,19 @@ class Forest:
     value: Floats  # shape (n_nodes,): In a leaf, its prediction
 
     def check(self, features: int) -> None:
-        """Check that a walk with `features` columns stays inside the arrays and ends.
-
-        Raises
-        ------
-        ValueError
-            Naming the array, the node and the value that is wrong.
-        """
+        """Raise ValueError unless a walk with `features` columns stays inside the arrays and ends."""
         nodes = len(self.feature)
         _refuse(
-            "roots", self.roots, (self.roots < 0) | (self.roots >= nodes), f"is none of the {nodes} nodes"
+            "roots", self.roots, (self.roots < 0) | (self.roots >= nodes), f"is not one of the {nodes} nodes"
         )
         outside = (self.feature < LEAF) | (self.feature >= features)
-        _refuse("feature", self.feature, outside, f"is none of the {features} features")
+        _refuse("feature", self.feature, outside, f"is not one of the {features} features")
         inner = (self.feature != LEAF)[:, None]
-        _refuse("children", self.children, inner & (self.children >= nodes), f"is none of the {nodes} nodes")
+        _refuse(
+            "children", self.children, inner & (self.children >= nodes), f"is not one of the {nodes} nodes"
+        )
         before = inner & (self.children <= np.arange(nodes)[:, None])
-        _refuse("children", self.children, before, "does not lie after its parent")
+        _refuse("children", self.children, before, "is not after its parent")
 
     def summed(self, rows: Single) -> Floats:
         """Return the sum of the leaf values that each row reaches, shape (n_rows,)."""
@@ -133,13 +129,13 @@ class Forest:
         children = self.children.reshape(-1)
         for start in range(0, len(rows), _ROWS):
             part = slice(start, start + _ROWS)
-            own = rows[part]
-            owners = np.repeat(np.arange(len(own)), len(self.roots))
-            nodes = np.tile(self.roots, len(own))
+            block = rows[part]
+            owners = np.repeat(np.arange(len(block)), len(self.roots))
+            nodes = np.tile(self.roots, len(block))
             features = self.feature.take(nodes)
             while len(moving := (features != LEAF).nonzero()[0]):
                 owners, nodes, features = owners.take(moving), nodes.take(moving), features.take(moving)
-                values = own.take(owners * own.shape[1] + features)
+                values = block.take(owners * block.shape[1] + features)
                 nodes = children.take(2 * nodes + self.below(values, nodes))
                 yield Level(part, owners, features, nodes)
                 features = self.feature.take(nodes)
@@ -195,7 +191,7 @@ class Trees(Forest, Preparation):
         super().__post_init__()
         self.check(len(self.fill))
         if (self.value < 0).any() or (self.value > 1).any():
-            raise ValueError("value holds what is no share")
+            raise ValueError("value: expected shares from 0 to 1")
 
     @property
     def base_rate(self) -> float:
@@ -215,9 +211,9 @@ class Trees(Forest, Preparation):
         prepared = self.prepared(columns)
         # scikit-learn compares values of single precision with thresholds of double precision
         for step in self.steps(prepared.astype(np.float32)):
-            own, part = answer[step.part], moved[step.part]
+            total, part = answer[step.part], moved[step.part]
             cells = step.owners * columns.shape[1] + step.features
-            own += np.bincount(step.owners, self.of_leaf.take(step.children), minlength=own.size)
+            total += np.bincount(step.owners, self.of_leaf.take(step.children), minlength=total.size)
             rises = np.bincount(cells, self._rise.take(step.children), minlength=part.size)
             part += rises.reshape(part.shape)
         return self.told(answer / len(self.roots), moved / len(self.roots), prepared)
@@ -237,62 +233,7 @@ class Trees(Forest, Preparation):
 
 @dataclass(frozen=True)
 class NearVotes:
-    """The stored points of `training.estimators.one_sided_neighbours.OneSidedNeighbours`."""
-
-    axes: Floats
-    points: Floats
-    fails: NDArray[np.bool_]
-    k: int
-    p: int
-    weighted: bool
-
-    def share(self, x: Floats) -> Floats:
-        """Return the share of ``fail`` in the densities of both classes, shape (n_rows,)."""
-        from scipy.special import expit
-
-        own = (x @ self.axes).astype(np.float32)
-        passes, fails = (
-            np.ascontiguousarray(self.points[one].T, np.float32) for one in (~self.fails, self.fails)
-        )
-        found = np.empty(len(own))
-        for start in range(0, len(own), _NEAR_ROWS):
-            part = own[start : start + _NEAR_ROWS]
-            # a pass is far where the row is worse, a fail where the row is better
-            found[start : start + _NEAR_ROWS] = self._odds(
-                self._far(passes, part, 1), self._far(fails, part, -1)
-            )
-        return np.asarray(expit(found))
-
-    def _far(self, points: Single, rows: Single, sign: int) -> Single:
-        """Return the one-sided distance of each row from each point, shape (n_rows, n_points)."""
-        total = np.zeros((len(rows), points.shape[1]), np.float32)
-        for axis, places in enumerate(points):
-            apart = sign * (places - rows[:, axis, None])
-            np.maximum(apart, 0.0, out=apart)
-            total += apart * apart if self.p != 1 else apart
-        return np.sqrt(total, out=total) if self.p != 1 else total
-
-    def _odds(self, passes: Single, fails: Single) -> Floats:
-        """Return the log-odds of the density of fails against that of passes, by the `k` nearest of each.
-
-        The density of a class is its inverse distance to the power of the number of axes (Loftsgaarden,
-        Quesenberry, A nonparametric estimate of a multivariate density function, 1965).
-        """
-        near = [self._middle(np.partition(one, self._last(one), axis=1)) for one in (passes, fails)]
-        return np.asarray(self.axes.shape[1] * (np.log(near[0]) - np.log(near[1])), np.float64)
-
-    def _last(self, distance: Single) -> int:
-        return min(self.k, distance.shape[1]) - 1
-
-    def _middle(self, distance: Single) -> Single:
-        """Return the mean distance of the nearest points; the harmonic mean if they are weighted."""
-        near = distance[:, : self._last(distance) + 1] + np.float32(_NEAREST)
-        return np.asarray(1 / (1 / near).mean(axis=1) if self.weighted else near.mean(axis=1))
-
-
-@dataclass(frozen=True)
-class Neighbours(Preparation):
-    """One-sided nearest neighbours; see `training.estimators.one_sided_neighbours.OneSidedNeighbours`."""
+    """The stored points of `training.estimators.monotone.OneSidedNeighbours`."""
 
     axes: Floats  # shape (n_features, n_axes)
     points: Floats  # shape (n_points, n_axes)
@@ -302,6 +243,49 @@ class Neighbours(Preparation):
     p: NDArray[np.int64]
     weighted: NDArray[np.int64]
 
+    def share(self, x: Floats) -> Floats:
+        """Return the share of ``fail`` in the densities of both classes, shape (n_rows,)."""
+        from scipy.special import expit
+
+        rows = (x @ self.axes).astype(np.float32)
+        passes, fails = (
+            np.ascontiguousarray(self.points[self.fails == label].T, np.float32) for label in (0, 1)
+        )
+        odds = np.empty(len(rows))
+        for start in range(0, len(rows), _NEAR_ROWS):
+            part = slice(start, start + _NEAR_ROWS)
+            # a pass is far where the row is worse, a fail where the row is better
+            odds[part] = self._odds(self._far(passes, rows[part], 1), self._far(fails, rows[part], -1))
+        return np.asarray(expit(odds))
+
+    def _far(self, points: Single, rows: Single, sign: int) -> Single:
+        """Return the one-sided distance of each row from each point, shape (n_rows, n_points)."""
+        total = np.zeros((len(rows), points.shape[1]), np.float32)
+        for axis, places in enumerate(points):
+            difference = sign * (places - rows[:, axis, None])
+            np.maximum(difference, 0.0, out=difference)
+            total += difference * difference if self.p != 1 else difference
+        return np.sqrt(total, out=total) if self.p != 1 else total
+
+    def _odds(self, passes: Single, fails: Single) -> Floats:
+        """Return the log-odds of the density of fails against that of passes, by the `k` nearest of each.
+
+        The density of a class is its inverse distance to the power of the number of axes (Loftsgaarden,
+        Quesenberry, A nonparametric estimate of a multivariate density function, 1965).
+        """
+        means = []
+        for distance in (passes, fails):
+            count = min(int(self.k), distance.shape[1])
+            near = np.partition(distance, count - 1, axis=1)[:, :count] + np.float32(_NEAREST)
+            # the harmonic mean if they are weighted
+            means.append(1 / (1 / near).mean(axis=1) if self.weighted else near.mean(axis=1))
+        return np.asarray(self.axes.shape[1] * (np.log(means[0]) - np.log(means[1])), np.float64)
+
+
+@dataclass(frozen=True)
+class Neighbours(NearVotes, Preparation):
+    """One-sided nearest neighbours; see `training.estimators.monotone.OneSidedNeighbours`."""
+
     def answers(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
         """Return probabilities and contributions; see `Answering`.
 
@@ -309,29 +293,18 @@ class Neighbours(Preparation):
         reference in the direction of the difference, in proportion to their deviation.
         """
         prepared, ordinary = self.prepared(columns), self.prepared(reference[None])
-        share = self._votes.share(np.concatenate([prepared, ordinary]))
+        share = self.share(np.concatenate([prepared, ordinary]))
         more = share[:-1] - share[-1]
-        apart = (ordinary - prepared) * self.axes.sum(axis=1) * np.where(more < 0, -1.0, 1.0)[:, None]
-        np.maximum(apart, 0.0, out=apart)
-        whole = apart.sum(axis=1, keepdims=True)
-        np.divide(apart, whole, out=apart, where=whole > 0)
-        apart *= more[:, None]
-        return self.told(share[:-1], apart, prepared)
+        deviations = (ordinary - prepared) * self.axes.sum(axis=1) * np.where(more < 0, -1.0, 1.0)[:, None]
+        np.maximum(deviations, 0.0, out=deviations)
+        whole = deviations.sum(axis=1, keepdims=True)
+        np.divide(deviations, whole, out=deviations, where=whole > 0)
+        deviations *= more[:, None]
+        return self.told(share[:-1], deviations, prepared)
 
     def plain(self, prepared: Floats) -> Floats:
         """Return the share of ``fail`` by the nearest points."""
-        return self._votes.share(prepared)
-
-    @cached_property
-    def _votes(self) -> NearVotes:
-        return NearVotes(
-            self.axes,
-            self.points,
-            self.fails == 1,
-            int(self.k),
-            int(self.p),
-            bool(self.weighted),
-        )
+        return self.share(prepared)
 
 
 Frozen = Linear | Trees | Neighbours
@@ -356,53 +329,27 @@ _OF_TREES = {"DecisionTreeClassifier", "RandomForestClassifier", "ExtraTreesClas
 
 
 def freeze(pipeline: Any) -> Frozen | None:
-    """Compile a fitted pipeline to arrays.
-
-    Parameters
-    ----------
-    pipeline : Pipeline
-        As `training.estimators.catalogue` builds it: imputer, scaler, optional sampler, classifier of two
-        classes.
-
-    Returns
-    -------
-    Linear, Trees, Neighbours or None
-        None for any other pipeline or classifier.
-    """
-    found = Preparation.of(pipeline)
-    if found is None:
+    """Compile a fitted pipeline of `training.estimators.catalogue` to arrays; None if not possible."""
+    parts = Preparation.of(pipeline)
+    if parts is None:
         return None
-    prepared, classifier = found
+    prepared, classifier = parts
     preparation, kind = by_name(prepared), type(classifier).__name__
     if kind in _LINEAR:
         return Linear(**preparation, coefficients=classifier.coef_[0], intercept=classifier.intercept_[0])
     if kind in _OF_TREES:
-        return _trees(preparation, [tree.tree_ for tree in getattr(classifier, "estimators_", [classifier])])
+        trees = [tree.tree_ for tree in getattr(classifier, "estimators_", [classifier])]
+        weights = [tree.value[:, 0, :] for tree in trees]
+        shares = [weight[:, 1] / weight.sum(axis=1) for weight in weights]
+        return Trees(**preparation, **chained([*map(Tree.of, trees, shares)]))
     if kind == "OneSidedNeighbours":
-        votes = classifier.votes
-        return Neighbours(
-            **preparation,
-            axes=votes.axes,
-            points=votes.points,
-            fails=votes.fails.astype(np.int64),
-            k=np.array(votes.k),
-            p=np.array(votes.p),
-            weighted=np.array(int(votes.weighted)),
-        )
+        return Neighbours(**preparation, **vars(classifier.votes))
     return None
-
-
-def _trees(preparation: Mapping[str, Any], trees: list[Any]) -> Trees:
-    weights = [tree.value[:, 0, :] for tree in trees]
-    shares = [own[:, 1] / own.sum(axis=1) for own in weights]
-    return Trees(
-        **preparation, **chained([Tree.of(tree, own) for tree, own in zip(trees, shares, strict=True)])
-    )
 
 
 def write(path: Path, frozen: Frozen, model: Path) -> None:
     """Write `frozen` to `path`, with the SHA-256 of the file `model` that it belongs to."""
-    kind = next(name for name, known in _KINDS.items() if isinstance(frozen, known))
+    kind = next(name for name, kind_type in _KINDS.items() if isinstance(frozen, kind_type))
     write_arrays(path, VERSION, model, {"kind": np.array(kind), **by_name(frozen)})
 
 
@@ -420,15 +367,8 @@ def write_arrays(path: Path, version: int, model: Path, content: Mapping[str, An
 def read(path: Path, model: Path) -> Frozen | None:
     """Read a file of `write`, without pickle.
 
-    Returns
-    -------
-    Linear, Trees, Neighbours or None
-        None if the file does not exist, has another version or does not belong to the file `model`.
-
-    Raises
-    ------
-    InputError
-        If `model` does not exist, or the file has other content; names the array.
+    None if the file does not exist, has another version or does not belong to the file `model`. InputError if
+    `model` does not exist, or the file has other content; it names the array.
     """
     if not path.is_file() or not belongs(path, VERSION, model):
         return None
@@ -444,10 +384,7 @@ def read(path: Path, model: Path) -> Frozen | None:
 def belongs(path: Path, version: int, model: Path) -> bool:
     """Return whether a file of arrays has this version and belongs to the file `model`.
 
-    Raises
-    ------
-    InputError
-        If `model` does not exist, or the file has no version or digest.
+    InputError if `model` does not exist, or the file has no version or digest.
     """
     owner = arrays.read(path, OWNER)
     return (owner["version"].item(), owner["model_digest"].item()) == (version, digest_of(model))

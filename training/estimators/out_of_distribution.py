@@ -79,68 +79,57 @@ class Familiar:
     @classmethod
     def of(cls, rows: Floats, groups: NDArray[np.str_], level: float = LEVEL) -> Self:
         """Learn from training rows, shape (n_rows, n_features); whole groups are held out for the limit."""
-        held_out = np.concatenate(
-            [
-                cls._described(rows[~own]).distance(rows[own])
-                for own in folds(groups)
-                if own.any() and (~own).sum() > 1
-            ]
-            or [np.zeros(0)]
-        )
-        return cls._described(rows, _limit(held_out, level))
+        held_out = [cls._described(rows[~test]).distance(rows[test]) for test in folds(groups)]
+        distances = np.sort(np.concatenate([*held_out, np.zeros(0)]))
+        # the distance that at most a share `level` of such rows exceeds; of few rows, the largest
+        rank = int(np.ceil((len(distances) + 1) * (1 - level)))
+        limit = float(distances[min(rank, len(distances)) - 1]) if len(distances) else np.inf
+        return cls._described(rows, limit)
 
     @classmethod
     def _described(cls, rows: Floats, limit: float = np.inf) -> Self:
-        known = np.isfinite(rows)
-        present = known.any(axis=0)
+        finite = np.isfinite(rows)
+        present = finite.any(axis=0)
         ends = np.zeros((5, rows.shape[1]))
         for feature in np.flatnonzero(present):
-            ends[:, feature] = np.quantile(rows[known[:, feature], feature], [0.01, 0.05, 0.5, 0.95, 0.99])
+            ends[:, feature] = np.quantile(rows[finite[:, feature], feature], [0.01, 0.05, 0.5, 0.95, 0.99])
         centre, width = ends[2], (ends[3] - ends[1]) / _WIDTH
         scale = np.where(width > 0, width, _NEVER * np.maximum(np.abs(centre), 1.0))
-        squashed = np.where(known, _squashed((np.where(known, rows, 0.0) - centre) / scale), 0.0)
-        mean = squashed.sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-        precision = np.where(np.outer(present, present), _precision(squashed, known, mean), 0.0)
-        return cls(centre, scale, mean, precision, _patterns(~known), ends[0], ends[4], np.array(limit))
+        squashed = np.where(finite, _squashed((np.where(finite, rows, 0.0) - centre) / scale), 0.0)
+        mean = squashed.sum(axis=0) / np.maximum(finite.sum(axis=0), 1)
+        precision = np.where(np.outer(present, present), _precision(squashed, finite, mean), 0.0)
+        return cls(centre, scale, mean, precision, _patterns(~finite), ends[0], ends[4], np.array(limit))
 
     def squashed(
         self, rows: Floats, places: Sequence[int] | NDArray[np.intp] | slice = slice(None)
     ) -> Floats:
         """Return the deviations of squashed features from their means; 0 where a value is unknown.
 
-        Parameters
-        ----------
-        rows : ndarray of shape (..., n_places)
-        places : sequence of int, optional
-            Indices of the features in `rows`; all if not given.
+        `places` are the indices of the features in `rows`, shape (..., n_places); default: all.
         """
         with np.errstate(invalid="ignore"):
             deviations = _squashed((rows - self.centre[places]) / self.scale[places]) - self.mean[places]
         return np.where(np.isnan(rows), 0.0, deviations)
 
     def distance(self, rows: Floats) -> Floats:
-        """Return the distance of each row's known features from the training rows, shape (n_rows,).
-
-        It is a root mean square over the known features, so that rows with fewer of them are not nearer for
-        that.
-        """
+        """Return the root mean square distance of each row's known features from the training rows."""
         return self._far(rows, _alike(np.isnan(rows)))
 
     def strange(self, rows: Floats) -> Bools:
         """Return which rows are beyond the limit, or have an unseen set of gaps, shape (n_rows,)."""
         alike = _alike(np.isnan(rows))
-        strange = self._far(rows, alike) > self.limit
-        for pattern, own in alike:
-            strange[own] |= self._unseen(pattern).any()
-        return np.asarray(strange)
+        flags = self._far(rows, alike) > self.limit
+        for pattern, rows_of_pattern in alike:
+            flags[rows_of_pattern] |= self._unseen(pattern).any()
+        return np.asarray(flags)
 
     def _far(self, rows: Floats, alike: Sequence[Alike]) -> Floats:
-        deviations, found = self.squashed(rows), np.zeros(len(rows))
-        for missing, own in alike:
-            among, known = deviations[own], (self._present & ~missing).sum()
+        deviations, distances = self.squashed(rows), np.zeros(len(rows))
+        for missing, rows_of_pattern in alike:
+            among, n_known = deviations[rows_of_pattern], (self._present & ~missing).sum()
             squares = (among @ self._precision_without(missing) * among).sum(axis=1)
-            found[own] = np.sqrt(np.maximum(squares, 0.0) / max(known, 1))
-        return found
+            distances[rows_of_pattern] = np.sqrt(np.maximum(squares, 0.0) / max(n_known, 1))
+        return distances
 
     def unseen(self, row: Floats) -> list[int]:
         """Return the indices of a row's missing features that exceed the closest training pattern."""
@@ -170,28 +159,28 @@ class Familiar:
 
     def _precision_without(self, missing: Bools) -> Floats:
         """Return the inverse covariance of the known features (Schur complement), 0 for the missing ones."""
-        own = missing & self._present
-        if not own.any():
+        absent = missing & self._present
+        if not absent.any():
             return self.precision
-        across = self.precision[own]
-        found = self.precision - across.T @ np.linalg.solve(self.precision[np.ix_(own, own)], across)
-        return np.where(missing | missing[:, None], 0.0, found)
+        across = self.precision[absent]
+        reduced = self.precision - across.T @ np.linalg.solve(self.precision[np.ix_(absent, absent)], across)
+        return np.where(missing | missing[:, None], 0.0, reduced)
 
     @cached_property
     def _present(self) -> Bools:
         return np.asarray(np.diagonal(self.precision) > 0)
 
 
-def _precision(squashed: Floats, known: Bools, mean: Floats) -> Floats:
+def _precision(squashed: Floats, finite: Bools, mean: Floats) -> Floats:
     """Return the inverse of the shrunken covariance; each entry comes from rows with both features."""
     from sklearn.covariance import ledoit_wolf_shrinkage
 
-    centred = np.where(known, squashed - mean, 0.0)
-    counts = known.astype(np.float64)
-    found = centred.T @ centred / np.maximum(counts.T @ counts, 1.0)
+    centred = np.where(finite, squashed - mean, 0.0)
+    counts = finite.astype(np.float64)
+    moment = centred.T @ centred / np.maximum(counts.T @ counts, 1.0)
     shrinkage = ledoit_wolf_shrinkage(centred, assume_centered=True)
-    size = np.trace(found) / len(found)
-    values, vectors = np.linalg.eigh((1 - shrinkage) * found + shrinkage * size * np.eye(len(found)))
+    size = np.trace(moment) / len(moment)
+    values, vectors = np.linalg.eigh((1 - shrinkage) * moment + shrinkage * size * np.eye(len(moment)))
     # entries that come from different rows may be inconsistent, so no direction varies less than after
     # shrinking
     least = max(shrinkage, _LEAST) * size if size > 0 else 1.0
@@ -201,8 +190,8 @@ def _precision(squashed: Floats, known: Bools, mean: Floats) -> Floats:
 def _patterns(missing: Bools) -> Bools:
     """Return the distinct rows that no other row contains."""
     different = np.unique(missing, axis=0)
-    held = [(different | ~row).all(axis=1).sum() > len(("itself",)) for row in different]
-    return np.asarray(different[~np.array(held)])
+    contained = [(different | ~row).all(axis=1).sum() > len(("itself",)) for row in different]
+    return np.asarray(different[~np.array(contained)])
 
 
 def _alike(missing: Bools) -> Sequence[Alike]:
@@ -214,32 +203,24 @@ def _alike(missing: Bools) -> Sequence[Alike]:
     words = np.ascontiguousarray(padded).view(np.uint64).T
     order = np.lexsort(words)
     starts = np.flatnonzero((np.diff(words[:, order]) != 0).any(axis=0)) + 1
-    return [(missing[own[0]], own) for own in np.split(order, starts)]
+    return [(missing[members[0]], members) for members in np.split(order, starts)]
 
 
 def _squashed(deviations: Floats) -> Floats:
     return np.asarray(_LINEAR * np.arcsinh(deviations / _LINEAR))
 
 
-def folds(groups: NDArray[np.str_]) -> list[NDArray[np.bool_]]:
-    """Return flags of the held-out rows of each fold: whole groups, in the order of their names."""
+def folds(groups: NDArray[np.str_]) -> list[Bools]:
+    """Return flags of the test rows of each fold that has test rows and more than one training row.
+
+    The folds consist of whole groups, in the order of their names.
+    """
     _, place = np.unique(groups, return_inverse=True)
-    return [place % FOLDS == fold for fold in range(FOLDS)]
+    flags = (place % FOLDS == fold for fold in range(FOLDS))
+    return [test for test in flags if test.any() and (~test).sum() > 1]
 
 
 def warned(rows: Floats, groups: NDArray[np.str_], level: float = LEVEL) -> OutOfDistributionScore:
     """Measure the share of held-out rows that are called out of distribution, given the other groups."""
-    found = [
-        Familiar.of(rows[~own], groups[~own], level).strange(rows[own])
-        for own in folds(groups)
-        if own.any() and (~own).sum() > 1
-    ]
-    return OutOfDistributionScore(level, float(np.concatenate(found).mean()) if found else 0.0)
-
-
-def _limit(held_out: Floats, level: float) -> float:
-    """Return the distance that at most a share `level` of such rows exceeds; of few rows, the largest."""
-    if not len(held_out):
-        return np.inf
-    place = int(np.ceil((len(held_out) + 1) * (1 - level)))
-    return float(np.sort(held_out)[min(place, len(held_out)) - 1])
+    flags = [Familiar.of(rows[~test], groups[~test], level).strange(rows[test]) for test in folds(groups)]
+    return OutOfDistributionScore(level, float(np.concatenate(flags).mean()) if flags else 0.0)

@@ -38,12 +38,19 @@ def labelled(
     rows, target = validate_data(estimator, x, y, dtype=[np.float64, np.float32], ensure_all_finite=False)
     check_classification_targets(target)
     _refuse_gaps(estimator, rows)
-    weights = None
+    weights: Floats | None = None
     if sample_weight is not None:
-        weights = _weights(sample_weight, len(rows))
+        raw_weights = np.full(len(rows), sample_weight) if isinstance(sample_weight, Real) else sample_weight
+        weights = np.asarray(
+            check_array(raw_weights, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
+        )
+        if weights.shape != (len(rows),):
+            raise ValueError(f"sample_weight.shape == {weights.shape}, expected {(len(rows),)}")
+        if (weights < 0).any() or not weights.any():
+            raise ValueError("sample_weight: expected no negative weight, and one above zero at least")
         if not weights.all():
-            kept = weights > 0
-            rows, target, weights = rows[kept], target[kept], weights[kept]
+            positive = weights > 0
+            rows, target, weights = rows[positive], target[positive], weights[positive]
     classes, places = np.unique(target, return_inverse=True)
     if len(classes) == 1:
         name = type(estimator).__name__
@@ -51,16 +58,6 @@ def labelled(
             f"{name} needs at least 2 classes, but the rows with weight hold 1 class: {classes[0]}"
         )
     return Labelled(rows, classes, places, weights)
-
-
-def _weights(sample_weight: ArrayLike, n_rows: int) -> Floats:
-    given = np.full(n_rows, sample_weight) if isinstance(sample_weight, Real) else sample_weight
-    weights = check_array(given, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
-    if weights.shape != (n_rows,):
-        raise ValueError(f"sample_weight.shape == {weights.shape}, expected {(n_rows,)}")
-    if (weights < 0).any() or not weights.any():
-        raise ValueError("sample_weight: expected no negative weight, and one above zero at least")
-    return np.asarray(weights)
 
 
 def unlabelled(estimator: BaseEstimator, x: ArrayLike) -> Floats:
@@ -91,18 +88,11 @@ _PURE = 0.95
 _FEWEST = 20
 
 
-class Gaps(TransformerMixin, BaseEstimator):
+class GapFiller(TransformerMixin, BaseEstimator):
     """Fill gaps with the median; in a column with a direction, with its usual value given the evidence.
 
-    Parameters
-    ----------
-    evidence : int or None
-        Column of the evidence; see `training.estimators.answering.Guide`.
-
-    Attributes
-    ----------
-    fill_, slope_ : ndarray of shape (n_features,)
-        A gap becomes ``fill_ + slope_ * evidence``; a worse step never makes it better.
+    A gap becomes ``fill_ + slope_ * evidence``; a worse step never makes it better. `evidence` is the column
+    of the evidence; see `training.estimators.answering.Guide`.
     """
 
     def __init__(self, directions: tuple[int, ...], evidence: int | None = None) -> None:
@@ -112,23 +102,22 @@ class Gaps(TransformerMixin, BaseEstimator):
     def fit(self, X: ArrayLike, y: object = None) -> Self:  # noqa: N803, ARG002 - scikit-learn's
         """Learn medians and slopes."""
         x = np.asarray(X, np.float64)
-        known = ~np.isnan(x)
+        finite = ~np.isnan(x)
         self.fill_, self.slope_ = np.zeros(x.shape[1]), np.zeros(x.shape[1])
         self.n_features_in_ = x.shape[1]
-        for column in np.flatnonzero(known.any(axis=0)).tolist():
-            self.fill_[column] = np.median(x[known[:, column], column])
-            if self.evidence is not None and self.directions[column] and column != self.evidence:
-                self._lean(column, x, known[:, column] & known[:, self.evidence])
+        for column in np.flatnonzero(finite.any(axis=0)).tolist():
+            self.fill_[column] = np.median(x[finite[:, column], column])
+            if self.evidence is None or not self.directions[column] or column == self.evidence:
+                continue
+            rows = finite[:, column] & finite[:, self.evidence]
+            anchor, values = x[rows, self.evidence], x[rows, column]
+            if rows.sum() < _FEWEST or not np.ptp(anchor):
+                continue
+            slope = float(np.cov(anchor, values)[0, 1] / anchor.var(ddof=1))
+            slope = max(slope, 0.0) if self.directions[column] < 0 else min(slope, 0.0)
+            self.slope_[column] = slope
+            self.fill_[column] = np.median(values - slope * anchor)
         return self
-
-    def _lean(self, column: int, x: Floats, rows: NDArray[np.bool_]) -> None:
-        anchor, values = x[rows, self.evidence], x[rows, column]
-        if rows.sum() < _FEWEST or not np.ptp(anchor):
-            return
-        slope = float(np.cov(anchor, values)[0, 1] / anchor.var(ddof=1))
-        slope = max(slope, 0.0) if self.directions[column] < 0 else min(slope, 0.0)
-        self.slope_[column] = slope
-        self.fill_[column] = np.median(values - slope * anchor)
 
     def transform(self, X: ArrayLike) -> Floats:  # noqa: N803
         """Fill the gaps of `X`, shape (n_rows, n_features)."""
@@ -136,31 +125,35 @@ class Gaps(TransformerMixin, BaseEstimator):
         return filled(x, self.fill_, self.slope_, -1 if self.evidence is None else self.evidence)
 
 
-class Scaled(StandardScaler):
-    """Standardise all columns except `kept`, which keeps its scale."""
+class EvidenceScaler(StandardScaler):
+    """Standardise all columns except `unscaled`."""
 
-    def __init__(self, kept: int | None = None) -> None:
+    def __init__(self, unscaled: int | None = None) -> None:
         super().__init__()
-        self.kept = kept
+        self.unscaled = unscaled
 
     def partial_fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: N803
         """Learn means and standard deviations."""
         super().partial_fit(X, y, sample_weight)
-        if self.kept is not None:
-            self.mean_[self.kept], self.scale_[self.kept] = 0.0, 1.0
+        if self.unscaled is not None:
+            self.mean_[self.unscaled], self.scale_[self.unscaled] = 0.0, 1.0
         return self
 
 
-class Evident(ClassifierMixin, BaseEstimator):
+class ProbabilityClassifier(ClassifierMixin, BaseEstimator):
+    """A classifier that predicts the class with the highest probability."""
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
+        """Return the most probable class of each row."""
+        return np.asarray(self.classes_[np.argmax(self.predict_proba(X), axis=1)])
+
+
+class EvidenceClassifier(ProbabilityClassifier):
     """A classifier whose probability of ``fail`` is raised where the step leaves no doubt.
 
     The probability of ``pass`` approaches zero where the step, in standard errors, is so large that
-    practically all training rows with such a step failed.
-
-    Parameters
-    ----------
-    column : int
-        Of the evidence, which must not be standardised; see `training.estimators.answering.Guide`.
+    practically all training rows with such a step failed. `column` is that of the evidence, which must not be
+    standardised; see `training.estimators.answering.Guide`.
     """
 
     def __init__(self, classifier: Any, column: int) -> None:
@@ -168,12 +161,16 @@ class Evident(ClassifierMixin, BaseEstimator):
         self.column = column
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # noqa: N803
-        """Fit the classifier, and learn the step from which there is no doubt."""
+        """Fit the classifier, and learn the least step that is beyond doubt."""
         x, labels = np.asarray(X, np.float64), np.asarray(y)
         self.classifier_ = clone(self.classifier).fit(x, labels)
         self.classes_, self.n_features_in_ = self.classifier_.classes_, x.shape[1]
         evidence = x[:, self.column]
-        self.sure_ = _sure(-evidence * np.abs(evidence), labels == 1)
+        steps = -evidence * np.abs(evidence)
+        order = np.argsort(-steps, kind="stable")
+        pure = (labels == 1)[order].cumsum() / np.arange(1, len(order) + 1) >= _PURE
+        least = steps[order][pure].min() if pure.any() else steps.max()
+        self.sure_ = max(LEAST_SURE, float(least))
         return self
 
     def predict_proba(self, X: ArrayLike) -> Floats:  # noqa: N803
@@ -181,15 +178,3 @@ class Evident(ClassifierMixin, BaseEstimator):
         x = np.asarray(X, np.float64)
         fail = raised(self.classifier_.predict_proba(x)[:, 1], x[:, self.column], self.sure_)
         return np.column_stack([1 - fail, fail])
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
-        """Return the more probable class of each row."""
-        return np.asarray(self.classes_[np.argmax(self.predict_proba(X), axis=1)])
-
-
-def _sure(steps: Floats, failed: NDArray[np.bool_]) -> float:
-    """Return the least step such that `_PURE` of the rows with at least this step failed."""
-    order = np.argsort(-steps, kind="stable")
-    pure = failed[order].cumsum() / np.arange(1, len(order) + 1) >= _PURE
-    least = steps[order][pure].min() if pure.any() else steps.max()
-    return max(LEAST_SURE, float(least))

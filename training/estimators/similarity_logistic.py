@@ -9,6 +9,9 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import cho_factor, cho_solve, cholesky, eigh, solve_triangular
+from scipy.optimize import minimize
+from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
@@ -16,7 +19,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
-from training.estimators.preparation import Labelled, labelled, unlabelled
+from training.estimators.preparation import labelled, unlabelled
 
 Floats = NDArray[np.float64]
 
@@ -61,12 +64,12 @@ class Pairs:
         ridge[:width] = penalty / scale**2
         return cls(rows, dissimilar, twice, ridge, mean, scale)
 
-    def some(self, most: int) -> Pairs:
-        """Return at most `most` evenly spaced pairs, and reduce the penalty to their share of the weight."""
+    def some(self, limit: int) -> Pairs:
+        """Return at most `limit` evenly spaced pairs; their share of the weight reduces the penalty."""
         n = len(self.dissimilar)
-        if n <= most:
+        if n <= limit:
             return self
-        chosen = np.linspace(0, n - 1, most).astype(np.intp)
+        chosen = np.linspace(0, n - 1, limit).astype(np.intp)
         twice = np.concatenate([chosen, n + chosen])
         ridge = self.ridge * (self.cost[twice].sum() / self.cost.sum())
         return replace(
@@ -91,38 +94,30 @@ class Pairs:
     def likelihood(self, weights: Floats, scores: Floats) -> float:
         """Return the penalised log-likelihood of the labels."""
         u, v = np.split(scores, 2)
-        own = np.logaddexp(0.0, u + v) - np.logaddexp(0.0, u) - np.logaddexp(0.0, v)
-        return float(self.cost[: len(u)] @ own - self.ridge @ weights**2 / 2)
+        log_probability = np.logaddexp(0.0, u + v) - np.logaddexp(0.0, u) - np.logaddexp(0.0, v)
+        return float(self.cost[: len(u)] @ log_probability - self.ridge @ weights**2 / 2)
 
     def hidden(self, scores: Floats) -> Floats:
         """Return the probability of the hidden classes given the labels (the E step)."""
         u, v = np.split(scores, 2)
-        agreed = logistic(u + v)
-        return np.concatenate([agreed, agreed])
+        return np.tile(expit(u + v), 2)
 
     def gradient(self, weights: Floats, scores: Floats, hidden: Floats) -> Floats:
         """Return the gradient of the expected likelihood; the likelihood's if `hidden` is current."""
-        rest = self.cost * (hidden - logistic(scores))
+        rest = self.cost * (hidden - expit(scores))
         return np.asarray(rest @ self.rows - self.ridge * weights)
 
     def expected(self, weights: Floats, scores: Floats, hidden: Floats) -> float:
         """Return the penalised expected log-likelihood, which the M step maximises."""
-        own = hidden * scores - np.logaddexp(0.0, scores)
-        return float(self.cost @ own - self.ridge @ weights**2 / 2)
+        terms = hidden * scores - np.logaddexp(0.0, scores)
+        return float(self.cost @ terms - self.ridge @ weights**2 / 2)
 
     def curvature(self, scores: Floats) -> Floats:
         """Return the negative Hessian of the expected likelihood."""
-        share = logistic(scores)
+        share = expit(scores)
         # a product of a matrix with its transpose takes half the time of a general product
         rooted = self.rows * np.sqrt(self.cost * share * (1.0 - share))[:, None]
         return np.asarray(rooted.T @ rooted) + np.diag(self.ridge)
-
-
-def logistic(scores: Floats) -> Floats:
-    """Return 1 / (1 + exp(-scores))."""
-    from scipy.special import expit
-
-    return np.asarray(expit(scores))
 
 
 #: Number of earlier steps used for acceleration.
@@ -161,8 +156,6 @@ class Curvature:
 
     def refresh(self, scores: Floats) -> None:
         """Factorise the Hessian at `scores`."""
-        from scipy.linalg import cho_factor
-
         matrix = self.pairs.curvature(scores)
         # without a penalty, a constant feature has no curvature
         matrix[np.diag_indices_from(matrix)] += 1e-10 * max(float(np.trace(matrix)) / len(matrix), 1e-300)
@@ -170,8 +163,6 @@ class Curvature:
 
     def step(self, gradient: Floats) -> Floats:
         """Return the Newton step."""
-        from scipy.linalg import cho_solve
-
         return np.asarray(cho_solve(self.factor, gradient))
 
 
@@ -207,17 +198,17 @@ def maximise(pairs: Pairs, weights: Floats, scores: Floats, curvature: Curvature
 
 def expectation_maximisation(pairs: Pairs, start: Floats, tol: float, max_iter: int) -> Climb:
     """Maximise the likelihood by accelerated EM."""
-    found = Climb(start)
+    state = Climb(start)
     scores = pairs.rows @ start
     value = pairs.likelihood(start, scores)
-    found.history.append(value)
+    state.history.append(value)
     curvature = Curvature(pairs, scores)
     past: list[tuple[Floats, Floats]] = []
     bound = tol * float(pairs.cost.sum()) / 2
-    for found.iterations in range(1, max_iter + 1):
-        reached, reached_scores = maximise(pairs, found.weights, scores, curvature)
+    for state.iterations in range(1, max_iter + 1):
+        reached, reached_scores = maximise(pairs, state.weights, scores, curvature)
         reached_value = pairs.likelihood(reached, reached_scores)
-        past = [*past[-_MEMORY:], (found.weights, reached - found.weights)]
+        past = [*past[-_MEMORY:], (state.weights, reached - state.weights)]
         ahead = _extrapolated(past)
         ahead_scores = pairs.rows @ ahead
         ahead_value = pairs.likelihood(ahead, ahead_scores)
@@ -225,14 +216,14 @@ def expectation_maximisation(pairs: Pairs, start: Floats, tol: float, max_iter: 
             reached, reached_scores, reached_value = ahead, ahead_scores, ahead_value
         if reached_value <= value:
             # an M step raises the likelihood, up to rounding
-            found.converged = True
+            state.converged = True
             break
-        found.weights, scores, value = reached, reached_scores, reached_value
-        found.history.append(value)
+        state.weights, scores, value = reached, reached_scores, reached_value
+        state.history.append(value)
         if np.abs(pairs.gradient(reached, scores, pairs.hidden(scores))).max() <= bound:
-            found.converged = True
+            state.converged = True
             break
-    return found
+    return state
 
 
 def _extrapolated(past: list[tuple[Floats, Floats]]) -> Floats:
@@ -246,12 +237,9 @@ def _extrapolated(past: list[tuple[Floats, Floats]]) -> Floats:
 
 def direct(pairs: Pairs, start: Floats, tol: float, max_iter: int) -> Climb:
     """Maximise the likelihood by L-BFGS, in coordinates with about equal curvature."""
-    from scipy.linalg import cholesky, solve_triangular
-    from scipy.optimize import minimize
-
     total = float(pairs.cost.sum()) / 2
     scores = pairs.rows @ start
-    found = Climb(start, [pairs.likelihood(start, scores)])
+    state = Climb(start, [pairs.likelihood(start, scores)])
     matrix = pairs.curvature(scores) / total
     matrix[np.diag_indices_from(matrix)] += 1e-10
     root = cholesky(matrix)
@@ -263,28 +251,28 @@ def direct(pairs: Pairs, start: Floats, tol: float, max_iter: int) -> Climb:
         turned = solve_triangular(root, gradient, trans="T")
         return -pairs.likelihood(weights, scores) / total, -turned / total
 
-    def note(intermediate_result: Any) -> None:
-        found.history.append(-float(intermediate_result.fun) * total)
+    def record_likelihood(intermediate_result: Any) -> None:
+        state.history.append(-float(intermediate_result.fun) * total)
 
     result = minimize(
         value_and_gradient,
         root @ start,
         jac=True,
         method="L-BFGS-B",
-        callback=note,
+        callback=record_likelihood,
         options={"maxiter": max_iter, "maxfun": 20 * max_iter, "gtol": tol, "ftol": 0.0, "maxcor": 20},
     )
-    found.weights = solve_triangular(root, result.x)
-    found.iterations = int(result.nit)
+    state.weights = solve_triangular(root, result.x)
+    state.iterations = int(result.nit)
     # near the maximum, rounding may end a line search before the gradient is as small as required
-    found.converged = bool(result.success or np.abs(result.jac).max() <= _NEARLY)
-    return found
+    state.converged = bool(result.success or np.abs(result.jac).max() <= _NEARLY)
+    return state
 
 
-def start_of(pairs: Pairs, most: int) -> Floats:
+def start_of(pairs: Pairs, max_starts: int) -> Floats:
     """Return the starting weights, shape (n_weights,), see `SimilarityLogistic`.
 
-    A few EM iterations are run from `most` directions and sizes; the best result is returned.
+    A few EM iterations are run from `max_starts` directions and sizes; the best result is returned.
     """
     pairs = pairs.some(SOUGHT)
     starts = [
@@ -292,15 +280,15 @@ def start_of(pairs: Pairs, most: int) -> Floats:
     ]
     if not starts:
         return np.zeros(pairs.rows.shape[1])
-    if most < len(starts):
+    if max_starts < len(starts):
         starts.sort(key=lambda start: -pairs.likelihood(start, pairs.rows @ start))
-        starts = starts[:most]
-    if most == 1:
+        starts = starts[:max_starts]
+    if max_starts == 1:
         return starts[0]
-    for kept, iterations in _ROUNDS:
+    for n_starts, iterations in _ROUNDS:
         climbs = [expectation_maximisation(pairs, start, 0.0, iterations) for start in starts]
-        climbs.sort(key=lambda found: -found.history[-1])
-        starts = [found.weights for found in climbs[:kept]]
+        climbs.sort(key=lambda climb: -climb.history[-1])
+        starts = [climb.weights for climb in climbs[:n_starts]]
     return starts[0]
 
 
@@ -316,8 +304,6 @@ def _best_size(pairs: Pairs, direction: Floats) -> Floats | None:
 
 
 def _directions(pairs: Pairs) -> Iterator[Floats]:
-    from scipy.linalg import eigh
-
     n, width = len(pairs.dissimilar), pairs.rows.shape[1]
     weighed = pairs.rows * np.sqrt(pairs.cost)[:, None]
     spread = weighed.T @ weighed / pairs.cost.sum() + 1e-8 * np.eye(width)
@@ -373,8 +359,6 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
         Columns of one side, and of both.
     log_likelihoods_ : ndarray of shape (n_iter_ + 1,)
         Penalised, before the first and after every iteration; never falls under ``"em"``.
-    n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
 
     Notes
     -----
@@ -416,45 +400,46 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
         return tags
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:  # noqa: N803
-        """Fit the weights.
+        """Fit the weights to rows of shape (n_pairs, 2 * n_own + n_shared).
 
-        Parameters
-        ----------
-        X : array of shape (n_pairs, 2 * n_own + n_shared)
-        y : array of shape (n_pairs,)
-            The greater of its two values is dissimilar.
-        sample_weight : array of shape (n_pairs,), optional
-
-        Raises
-        ------
-        ValueError
-            If a value is not finite, there are not two classes, the columns don't pair, or a parameter is out
-            of its range.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If `max_iter` was reached.
+        The greater of the two values of `y` is dissimilar. ValueError if a value is not finite, there are not
+        two classes, the columns don't pair, or a parameter is out of its range; ConvergenceWarning if
+        `max_iter` was reached.
         """
-        self._check_parameters()
+        if self.solver not in {"em", "direct"}:
+            raise ValueError(f'SimilarityLogistic: solver={self.solver!r} is neither "em" nor "direct"')
+        if not self.ridge >= 0:
+            raise ValueError(f"SimilarityLogistic: ridge={self.ridge!r} is below 0")
+        if self.starts < 1:
+            raise ValueError(f"SimilarityLogistic: starts={self.starts!r} is below 1")
         rows = labelled(self, X, y, sample_weight)
         if (kind := type_of_target(y)) != "binary":
             raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
         self.classes_ = rows.classes
-        self.n_shared_ = self._count_shared(rows.x.shape[1])
-        self.n_own_ = (rows.x.shape[1] - self.n_shared_) // 2
-        pairs = Pairs.of(*self._sides(rows.x), rows.y == 1, self._costs(rows), float(self.ridge))
-        climb = {"em": expectation_maximisation, "direct": direct}[self.solver]
-        found = climb(pairs, start_of(pairs, self.starts), self.tol, self.max_iter)
-        if not found.converged:
+        columns = rows.x.shape[1]
+        self.n_shared_ = columns % 2 if self.shared == "rest" else int(self.shared)
+        if not 0 <= self.n_shared_ <= columns or (columns - self.n_shared_) % 2:
+            raise ValueError(
+                f"SimilarityLogistic: n_features = {columns} less shared={self.shared!r} cannot be divided"
+                " into baseline and target"
+            )
+        self.n_own_ = (columns - self.n_shared_) // 2
+        costs = compute_class_weight(
+            self.class_weight, classes=rows.classes, y=rows.classes[rows.y], sample_weight=rows.weights
+        )
+        cost = rows.weighed() * costs[rows.y]
+        pairs = Pairs.of(*self._sides(rows.x), rows.y == 1, cost, float(self.ridge))
+        maximise_likelihood = expectation_maximisation if self.solver == "em" else direct
+        climb = maximise_likelihood(pairs, start_of(pairs, self.starts), self.tol, self.max_iter)
+        if not climb.converged:
             warnings.warn(
                 f"SimilarityLogistic: not converged after max_iter={self.max_iter} iterations",
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        self.n_iter_ = max(1, found.iterations)
-        self.log_likelihoods_ = np.array(found.history)
-        weights, intercept = pairs.unscaled(found.weights)
+        self.n_iter_ = max(1, climb.iterations)
+        self.log_likelihoods_ = np.array(climb.history)
+        weights, intercept = pairs.unscaled(climb.weights)
         self.coef_, self.intercept_ = weights[None], np.array([intercept])
         return self
 
@@ -469,36 +454,13 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
         """Return the probability of similar and dissimilar, shape (n_pairs, 2)."""
         check_is_fitted(self)
         odds = self.decision_function(X)
-        return np.column_stack([logistic(-odds), logistic(odds)])
+        return np.column_stack([expit(-odds), expit(odds)])
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
         """Return the more probable class of each pair."""
         check_is_fitted(self)
         return np.asarray(self.classes_[(self.decision_function(X) > 0).astype(int)])
 
-    def _check_parameters(self) -> None:
-        if self.solver not in {"em", "direct"}:
-            raise ValueError(f'SimilarityLogistic: solver={self.solver!r} is neither "em" nor "direct"')
-        if not self.ridge >= 0:
-            raise ValueError(f"SimilarityLogistic: ridge={self.ridge!r} is below 0")
-        if self.starts < 1:
-            raise ValueError(f"SimilarityLogistic: starts={self.starts!r} is below 1")
-
-    def _count_shared(self, columns: int) -> int:
-        shared = columns % 2 if self.shared == "rest" else int(self.shared)
-        if not 0 <= shared <= columns or (columns - shared) % 2:
-            raise ValueError(
-                f"SimilarityLogistic: n_features = {columns} less shared={self.shared!r} are no baseline and"
-                " target of the same width"
-            )
-        return shared
-
     def _sides(self, x: Floats) -> tuple[Floats, Floats]:
-        own, both = self.n_own_, x[:, 2 * self.n_own_ :]
-        return np.hstack([x[:, :own], both]), np.hstack([x[:, own : 2 * own], both])
-
-    def _costs(self, rows: Labelled) -> Floats:
-        costs = compute_class_weight(
-            self.class_weight, classes=rows.classes, y=rows.classes[rows.y], sample_weight=rows.weights
-        )
-        return rows.weighed() * costs[rows.y]
+        baseline, target, shared = np.split(x, [self.n_own_, 2 * self.n_own_], axis=1)
+        return np.hstack([baseline, shared]), np.hstack([target, shared])

@@ -7,22 +7,27 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln, log_softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
 from training.estimators.preparation import Labelled, labelled, unlabelled
 
+Floats = NDArray[np.float64]
+Whole = NDArray[np.intp]
 Codes = NDArray[np.uint8]
-
 #: Number of cells in the grid for class-dependent cuts.
 _CELLS = 64
 #: Largest number of levels of a feature.
 _MOST = 12
 #: Number of features cut at a time.
 _FEATURES = 8
-#: Number of values coded at a time: half a megabyte of them stays in the cache.
-_AT_ONCE = 1 << 16
+#: Number of values coded at a time (half a megabyte of them stays in the cache), and of entries of a one-hot
+#: matrix multiplied at a time.
+_AT_ONCE, _ONE_HOT = 1 << 16, 1 << 19
+#: Possible numbers of levels: a level is stored as a byte.
+_NUMBERS = range(2, 257)
 
 
 def frequency_cuts(rows: Labelled, levels: int) -> Floats:
@@ -54,14 +59,9 @@ def class_cuts(rows: Labelled) -> Floats:
 
     MODL (Boulle 2006, "MODL: a Bayes optimal discretization method for continuous attributes", Machine
     Learning 65) minimises the description length of the number of intervals, their bounds, the frequency of
-    the classes in each, and the classes themselves. The minimum is exact (dynamic programming) on a grid of
-    64 cells that have the same total weight of every class, so that a rare class is resolved as finely as a
-    frequent one. A feature without information on the class keeps one level.
-
-    Returns
-    -------
-    ndarray of shape (n_features, n_cuts)
-        As from `frequency_cuts`.
+    the classes in each, and the classes themselves. The minimum is exact on a grid of 64 cells with equal
+    weight of every class. A feature without information on the class keeps one level.
+    The result is as from `frequency_cuts`, shape (n_features, n_cuts).
     """
     n_classes = len(rows.classes)
     weights = np.zeros((len(rows.y), n_classes))
@@ -74,19 +74,18 @@ def class_cuts(rows: Labelled) -> Floats:
         chosen = _even((below / totals).sum(axis=1), float(n_classes), _CELLS)
         grid[place, : len(chosen)] = bounds[chosen]
         counts[place, : len(chosen) + 1] = np.diff(below[chosen], axis=0, prepend=0.0, append=totals[None])
-    kept = np.concatenate(
+    is_cut = np.concatenate(
         [_modl(part) for part in np.array_split(counts, range(_FEATURES, len(counts), _FEATURES))]
     )
-    cuts = np.sort(np.where(kept, grid, np.inf), axis=1)
-    return np.ascontiguousarray(cuts[:, : int(kept.sum(axis=1).max())])
+    cuts = np.sort(np.where(is_cut, grid, np.inf), axis=1)
+    return np.ascontiguousarray(cuts[:, : int(is_cut.sum(axis=1).max())])
 
 
 def codes(x: Floats, cuts: Floats) -> Codes:
     """Return the level of every value, counted from zero, shape (n_rows, n_features)."""
     result = np.zeros(x.shape, np.uint8)
-    block = max(1, _AT_ONCE // max(1, x.shape[1]))
-    for start in range(0, len(x), block):
-        part, levels = x[start : start + block], result[start : start + block]
+    for block in _blocks(x.shape, _AT_ONCE):
+        part, levels = x[block], result[block]
         for cut in cuts.T:
             levels += part > cut
     return result
@@ -119,14 +118,12 @@ def _even(below: Floats, total: float, levels: int) -> NDArray[np.intp]:
 
 def _modl(counts: Floats) -> NDArray[np.bool_]:
     """Return which bounds of the cells are cuts, shape (n_features, n_cells - 1)."""
-    from scipy.special import gammaln
-
     n_features, n_cells, n_classes = counts.shape
     below = np.zeros((n_features, n_cells + 1, n_classes))
     np.cumsum(counts, axis=1, out=below[:, 1:])
     inside = np.maximum(below[:, None, :, :] - below[:, :, None, :], 0.0)
     total = inside.sum(axis=-1)
-    interval = _ways(gammaln, total, n_classes) + gammaln(total + 1) - gammaln(inside + 1).sum(axis=-1)
+    interval = _ways(total, n_classes) + gammaln(total + 1) - gammaln(inside + 1).sum(axis=-1)
     interval[:, np.tril_indices(n_cells + 1)[0], np.tril_indices(n_cells + 1)[1]] = np.inf
     best, origins = interval[:, 0], []
     n = total[:, 0, -1]
@@ -135,7 +132,7 @@ def _modl(counts: Floats) -> NDArray[np.bool_]:
         reached = best[:, :, None] + interval
         origins.append(reached.argmin(axis=1))
         best = reached.min(axis=1)
-        costs.append(best[:, -1] + _ways(gammaln, n, levels))
+        costs.append(best[:, -1] + _ways(n, levels))
     levels = np.argmin(costs, axis=0) + 1
     chosen = np.zeros((n_features, n_cells + 1), bool)
     at, feature = np.full(n_features, n_cells), np.arange(n_features)
@@ -146,18 +143,9 @@ def _modl(counts: Floats) -> NDArray[np.bool_]:
     return chosen[:, 1:-1]
 
 
-def _ways(gammaln: Any, n: Floats, parts: int) -> Floats:
+def _ways(n: Floats, parts: int) -> Floats:
     """Return the logarithm of the number of ways to split `n` into `parts`, zeros allowed."""
     return np.asarray(gammaln(n + parts) - gammaln(n + 1) - gammaln(parts))
-
-
-Floats = NDArray[np.float64]
-Whole = NDArray[np.intp]
-
-#: Number of values looked up at a time, and of entries of a one-hot matrix multiplied at a time.
-_VALUES, _ONE_HOT = 1 << 16, 1 << 19
-#: Possible numbers of levels: a level is stored as a byte.
-_NUMBERS = range(2, 257)
 
 
 class TAN(ClassifierMixin, BaseEstimator):
@@ -193,8 +181,6 @@ class TAN(ClassifierMixin, BaseEstimator):
     log_prior_ : ndarray of shape (n_classes,)
     log_tables_ : ndarray of shape (n_classes, n_cells)
         The logarithm of P(level | parent's level, class), feature after feature, the parent's levels in rows.
-    n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
     """
 
     def __init__(
@@ -209,34 +195,35 @@ class TAN(ClassifierMixin, BaseEstimator):
         self.class_weight = class_weight
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:  # noqa: N803
-        """Learn cuts, tree and tables.
+        """Learn cuts, tree and tables; a row that weighs 2 counts as two rows.
 
-        Parameters
-        ----------
-        X : array of shape (n_rows, n_features)
-        y : array of shape (n_rows,)
-        sample_weight : array of shape (n_rows,), optional
-            A row that weighs 2 counts as two rows.
-
-        Raises
-        ------
-        ValueError
-            If a value is not finite, there is one class only, or a parameter is out of its range.
+        ValueError if a value is not finite, there is one class only, or a parameter is out of its range.
         """
-        self._check_parameters()
+        whole = isinstance(self.levels, int | np.integer) and self.levels in _NUMBERS
+        if not whole and self.levels != "classes":
+            raise ValueError(f'TAN: levels={self.levels!r} is not "classes" or a whole number from 2 to 256')
+        if not self.smoothing > 0:
+            raise ValueError(f"TAN: smoothing={self.smoothing!r} is not above 0")
         rows = labelled(self, X, y, sample_weight)
-        smoothing = float(self.smoothing)
-        network = _Network.of(rows, self.levels)
         self.classes_ = rows.classes
-        self.cuts_, self.parents_ = network.cuts, network.parents
-        self.log_tables_ = np.log(network.counts + smoothing) - np.log(network.sums(smoothing))
-        self.log_prior_ = self._log_prior(rows)
+        self.cuts_ = class_cuts(rows) if self.levels == "classes" else frequency_cuts(rows, int(self.levels))
+        coded = codes(rows.x, self.cuts_)
+        self.parents_ = _tree(_dependence(coded, _level_counts(self.cuts_), rows))
+        shape = _Shape.of(self.cuts_, self.parents_)
+        counts = _counts(coded, shape, rows) + float(self.smoothing)
+        # for every cell, the sum over the cells with the same level of the parent
+        sizes = np.repeat(shape.levels, shape.outer)
+        sums = np.repeat(np.add.reduceat(counts, np.cumsum(sizes) - sizes, axis=1), sizes, axis=1)
+        self.log_tables_ = np.log(counts) - np.log(sums)
+        costs = compute_class_weight(
+            self.class_weight, classes=self.classes_, y=self.classes_[rows.y], sample_weight=rows.weights
+        )
+        prior = np.bincount(rows.y, rows.weights) * costs
+        self.log_prior_ = np.log(prior) - np.log(prior.sum())
         return self
 
     def predict_log_proba(self, X: ArrayLike) -> Floats:  # noqa: N803
         """Return the logarithm of the probability of every class, shape (n_rows, n_classes)."""
-        from scipy.special import log_softmax
-
         return np.asarray(log_softmax(self._log_joint(X), axis=1))
 
     def predict_proba(self, X: ArrayLike) -> Floats:  # noqa: N803
@@ -248,26 +235,12 @@ class TAN(ClassifierMixin, BaseEstimator):
         joint = self._log_joint(X)
         return np.asarray(self.classes_[joint.argmax(axis=1)])
 
-    def _check_parameters(self) -> None:
-        whole = isinstance(self.levels, int | np.integer) and self.levels in _NUMBERS
-        if not whole and self.levels != "classes":
-            raise ValueError(f'TAN: levels={self.levels!r} is not "classes" or a whole number from 2 to 256')
-        if not self.smoothing > 0:
-            raise ValueError(f"TAN: smoothing={self.smoothing!r} is not above 0")
-
-    def _log_prior(self, rows: Labelled) -> Floats:
-        costs = compute_class_weight(
-            self.class_weight, classes=self.classes_, y=self.classes_[rows.y], sample_weight=rows.weights
-        )
-        prior = np.bincount(rows.y, rows.weights) * costs
-        return np.asarray(np.log(prior) - np.log(prior.sum()))
-
     def _log_joint(self, X: ArrayLike) -> Floats:  # noqa: N803
         check_is_fitted(self)
         x = unlabelled(self, X)
         shape = _Shape.of(self.cuts_, self.parents_)
         joint = np.empty((len(x), len(self.classes_)))
-        for part in _blocks(len(x), x.shape[1], _VALUES):
+        for part in _blocks(x.shape, _AT_ONCE):
             cells = shape.cells(codes(x[part], self.cuts_))
             for place, table in enumerate(self.log_tables_):
                 joint[part, place] = table[cells].sum(axis=1)
@@ -299,35 +272,10 @@ class _Shape:
         return np.asarray(cells)
 
 
-@dataclass(frozen=True)
-class _Network:
-    """Cuts, tree and unsmoothed counts."""
-
-    #: cuts, parents: as in `TAN`.
-    cuts: Floats
-    parents: Whole
-    coded: Codes  # shape (n_rows, n_features): The levels of the rows it was learnt from
-    counts: Floats  # shape (n_classes, n_cells)
-
-    @classmethod
-    def of(cls, rows: Labelled, levels: str | int) -> Self:
-        cuts = class_cuts(rows) if levels == "classes" else frequency_cuts(rows, int(levels))
-        coded = codes(rows.x, cuts)
-        parents = _tree(_dependence(coded, _level_counts(cuts), rows))
-        return cls(cuts, parents, coded, _counts(coded, _Shape.of(cuts, parents), rows))
-
-    def sums(self, smoothing: float) -> Floats:
-        """Return, for every cell, the smoothed count of all cells with the same level of the parent."""
-        shape = _Shape.of(self.cuts, self.parents)
-        sizes = np.repeat(shape.levels, shape.outer)
-        sums = np.add.reduceat(self.counts + smoothing, np.cumsum(sizes) - sizes, axis=1)
-        return np.repeat(sums, sizes, axis=1)
-
-
 def _counts(coded: Codes, shape: _Shape, rows: Labelled) -> Floats:
     n_cells, n_classes = int(shape.starts[-1]), len(rows.classes)
     counts = np.zeros(n_classes * n_cells)
-    for part in _blocks(len(coded), coded.shape[1], _VALUES):
+    for part in _blocks(coded.shape, _AT_ONCE):
         cells = shape.cells(coded[part])
         cells += (rows.y[part] * n_cells)[:, None]
         weights = None if rows.weights is None else np.repeat(rows.weights[part], coded.shape[1])
@@ -339,37 +287,27 @@ def _level_counts(cuts: Floats) -> Whole:
     return np.asarray(np.isfinite(cuts).sum(axis=1) + 1)
 
 
-def _blocks(n_rows: int, width: int, numbers: int) -> list[slice]:
-    step = max(1, numbers // max(1, width))
-    return [slice(start, start + step) for start in range(0, n_rows, step)]
+def _blocks(shape: tuple[int, ...], numbers: int) -> list[slice]:
+    step = max(1, numbers // max(1, shape[1]))
+    return [slice(start, start + step) for start in range(0, shape[0], step)]
 
 
 def _dependence(coded: Codes, levels: Whole, rows: Labelled) -> Floats:
     """Return the mutual information of every two features given the class, in nats."""
     result = np.zeros((len(levels), len(levels)))
-    completed = _completion(levels)
+    completed, first = _completion(levels), np.cumsum(levels) - levels
     for place in range(len(rows.classes)):
         mine = np.flatnonzero(rows.y == place)
         product = completed @ _products(coded, levels, mine, rows.weights)
         counts = completed @ product.T
-        result += _shared(np.maximum(counts, 0.0, out=counts), levels)
+        np.maximum(counts, 0.0, out=counts)
+        total = counts[: levels[0], : levels[0]].sum()
+        # in place: it is by far the largest array
+        counts *= np.log(counts, out=np.zeros_like(counts), where=counts > 0)
+        pairs = np.add.reduceat(np.add.reduceat(counts, first, axis=0), first, axis=1)
+        single = np.diag(pairs)
+        result += pairs - single[:, None] - single + total * np.log(total)
     return result / rows.weighed().sum()
-
-
-def _shared(counts: Floats, levels: Whole) -> Floats:
-    """Return the mutual information of every two features, times the weight of the rows counted."""
-    first = np.cumsum(levels) - levels
-    total = counts[: levels[0], : levels[0]].sum()
-    # in place: it is by far the largest array
-    terms = np.multiply(counts, _log(counts), out=counts)
-    pairs = np.add.reduceat(np.add.reduceat(terms, first, axis=0), first, axis=1)
-    alone = np.diag(pairs)
-    return np.asarray(pairs - alone[:, None] - alone + total * np.log(total))
-
-
-def _log(counts: Floats) -> Floats:
-    """Return the logarithm, with 0 for zero."""
-    return np.log(counts, out=np.zeros_like(counts), where=counts > 0)
 
 
 def _products(coded: Codes, levels: Whole, mine: Whole, weights: Floats | None) -> Floats:
@@ -380,7 +318,7 @@ def _products(coded: Codes, levels: Whole, mine: Whole, weights: Floats | None) 
     # counts are whole and below 2**24 in a block, so that single precision holds them exactly
     kind = np.float32 if weights is None else np.float64
     product = np.zeros((width, width))
-    for part in _blocks(len(mine), width, _ONE_HOT):
+    for part in _blocks((len(mine), width), _ONE_HOT):
         block = mine[part]
         hot = np.ones((len(block), width), kind)
         np.equal(coded[block][:, feature], level, out=hot[:, 1:], casting="unsafe")

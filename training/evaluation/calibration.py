@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from training.estimators.answering import CalibrationKind, CalibrationMap
 
@@ -39,37 +40,36 @@ def calibrated(y: NDArray[np.int64], probability: Floats, groups: NDArray[np.str
 
     Sigmoid (Platt 1999), beta (Kull and others 2017) and isotonic maps are learned `FOLDS` times without some
     of the groups, and scored by the log loss there. The best is used if it is better than no map by more than
-    its standard error over groups; its maps are averaged on the scale of log-odds.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n_rows,)
-        Labels, 1 is fail.
-    probability : ndarray of shape (n_rows,)
-        Predicted probability of fail.
-    groups : ndarray of shape (n_rows,)
-        No group is split between folds.
+    its standard error over groups; its maps are averaged on the scale of log-odds. All arguments have shape
+    (n_rows,); in the labels `y`, 1 is fail; no group is split between folds.
     """
     place = np.unique(groups, return_inverse=True)[1]
     fold = np.random.default_rng(0).permutation(place.max() + 1)[place] % FOLDS
     odds = log_odds(probability)
-    usable = [one for one in range(FOLDS) if len(np.unique(y[fold != one])) > 1 and (fold == one).any()]
+    usable = [test for test in range(FOLDS) if len(np.unique(y[fold != test])) > 1 and (fold == test).any()]
     maps = {
-        kind: [learn(y[fold != one], odds[fold != one]) for one in usable] for kind, learn in _KINDS.items()
+        kind: [learn(y[fold != test], odds[fold != test]) for test in usable]
+        for kind, learn in _KINDS.items()
     }
     plain = _loss(y, odds)
     best: CalibrationKind = "none"
     gained = 0.0
     for kind, learned in maps.items():
         loss = plain.copy()
-        for one, line in zip(usable, learned, strict=True):
-            loss[fold == one] = _loss(y[fold == one], line(odds[fold == one]))
+        for test, line in zip(usable, learned, strict=True):
+            loss[fold == test] = _loss(y[fold == test], line(odds[fold == test]))
         gain = np.bincount(place, weights=plain - loss)
         if gain.sum() > max(gained, np.sqrt((gain**2).sum())):
             best, gained = kind, float(gain.sum())
     if best == "none":
         return CalibrationMap("none", (0.0, 1.0), (0.0, 1.0))
-    return _knotted(best, maps[best])
+    knots = np.linspace(log_odds(np.zeros(1))[0], log_odds(np.ones(1))[0], KNOTS)
+    mapped = expit(np.mean([line(knots) for line in maps[best]], axis=0))
+    # leave out knots that are equal to the one before, or to the ends
+    rising = np.flatnonzero(np.diff(np.maximum.accumulate(mapped), prepend=0.0) > 0)
+    inner = rising[mapped[rising] < 1]
+    raw = (0.0, *expit(knots)[inner].tolist(), 1.0)
+    return CalibrationMap(best, raw, (0.0, *mapped[inner].tolist(), 1.0))
 
 
 def _loss(y: NDArray[np.int64], odds: Floats) -> Floats:
@@ -80,12 +80,12 @@ def _loss(y: NDArray[np.int64], odds: Floats) -> Floats:
 def sigmoid(y: NDArray[np.int64], odds: Floats) -> Line:
     """Return Platt's map of log-odds, learned from out-of-fold predictions; it always rises."""
     slope, shift = _fitted(y, odds[:, None])
-    return lambda asked: slope * asked + shift
+    return lambda odds_in: slope * odds_in + shift
 
 
 def _beta(y: NDArray[np.int64], odds: Floats) -> Line:
     low, high, shift = _fitted(y, _sides(odds))
-    return lambda asked: _sides(asked) @ np.array([low, high]) + shift
+    return lambda odds_in: _sides(odds_in) @ np.array([low, high]) + shift
 
 
 def _sides(odds: Floats) -> Floats:
@@ -94,15 +94,10 @@ def _sides(odds: Floats) -> Floats:
 
 
 def _isotonic(y: NDArray[np.int64], odds: Floats) -> Line:
-    from scipy.special import expit
     from sklearn.isotonic import IsotonicRegression
 
     steps, smooth = IsotonicRegression(out_of_bounds="clip").fit(odds, y), sigmoid(y, odds)
-
-    def line(asked: Floats) -> Floats:
-        return log_odds(STEPS * steps.predict(asked) + (1 - STEPS) * expit(smooth(asked)))
-
-    return line
+    return lambda odds_in: log_odds(STEPS * steps.predict(odds_in) + (1 - STEPS) * expit(smooth(odds_in)))
 
 
 _KINDS: dict[CalibrationKind, Callable[[NDArray[np.int64], Floats], Line]] = {
@@ -115,31 +110,17 @@ _KINDS: dict[CalibrationKind, Callable[[NDArray[np.int64], Floats], Line]] = {
 def _fitted(y: NDArray[np.int64], columns: Floats) -> Floats:
     """Return the slopes, above 0, and the shift of the likeliest line; slopes are shrunk towards 1."""
     from scipy.optimize import minimize
-    from scipy.special import expit
 
     wide = np.column_stack([columns, np.ones(len(columns))])
     away = np.r_[np.ones(columns.shape[1]), 0.0]
 
-    def value(line: Floats) -> tuple[float, Floats]:
+    def penalised_loss(line: Floats) -> tuple[float, Floats]:
         odds, off = wide @ line, (line - 1) * away
         loss = float(_loss(y, odds).sum() + HELD * (off**2).sum() / 2)
         return loss, np.asarray(wide.T @ (expit(odds) - y) + HELD * off)
 
     bounds = [(0.05, None)] * columns.shape[1] + [(None, None)]
-    found: Floats = minimize(value, away, jac=True, method="L-BFGS-B", bounds=bounds).x
-    return found
-
-
-def _knotted(kind: CalibrationKind, lines: list[Line]) -> CalibrationMap:
-    from scipy.special import expit
-
-    odds = np.linspace(log_odds(np.zeros(1))[0], log_odds(np.ones(1))[0], KNOTS)
-    told = expit(np.mean([line(odds) for line in lines], axis=0))
-    # leave out knots that are equal to the one before, or to the ends
-    rising = np.flatnonzero(np.diff(np.maximum.accumulate(told), prepend=0.0) > 0)
-    kept = rising[told[rising] < 1]
-    raw = (0.0, *expit(odds)[kept].tolist(), 1.0)
-    return CalibrationMap(kind, raw, (0.0, *told[kept].tolist(), 1.0))
+    return np.asarray(minimize(penalised_loss, away, jac=True, method="L-BFGS-B", bounds=bounds).x)
 
 
 def calibration_error(y: NDArray[np.int64], probability: Floats) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from data.paths import Places
 from data.tables.files import replacing, write_json
-from training.evaluation.metrics import Floats, confusion, half_width, precision_by_recall
+from training.evaluation.metrics import confusion, half_width, precision_by_recall
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,15 +42,14 @@ def reliability(verdicts: pd.DataFrame) -> pd.DataFrame:
     """Return mean ``probability``, ``share_of_fails`` and ``cases`` of each bin that has any."""
     number = np.minimum((verdicts["probability"] * RANGES).astype("int64"), RANGES - 1)
     ranges = verdicts.assign(failed=verdicts["status"] == "fail").groupby(number)
-    told = {"probability": ("probability", "mean"), "share_of_fails": ("failed", "mean")}
-    return ranges.agg(**told, cases=("failed", "size")).reset_index(drop=True)
+    means = {"probability": ("probability", "mean"), "share_of_fails": ("failed", "mean")}
+    return ranges.agg(**means, cases=("failed", "size")).reset_index(drop=True)
 
 
 def counts(verdicts: pd.DataFrame) -> pd.DataFrame:
     """Return the confusion matrix: ``label``, ``verdict``, ``cases``, and their ``share`` of the label's."""
-    failed, judged = ((verdicts[name] == "fail").to_numpy(bool) for name in ("status", "verdict"))
-    found = pd.DataFrame(confusion(failed, judged), ["pass", "fail"], ["pass", "fail"])
-    rows = found.rename_axis("label").melt(var_name="verdict", value_name="cases", ignore_index=False)
+    matrix = pd.DataFrame(confusion(*_flags(verdicts)), ["pass", "fail"], ["pass", "fail"])
+    rows = matrix.rename_axis("label").melt(var_name="verdict", value_name="cases", ignore_index=False)
     share = rows["cases"] / rows.groupby(level=0)["cases"].transform("sum")
     return rows.assign(share=share).reset_index()
 
@@ -63,19 +62,15 @@ def predicted(predictions: pd.DataFrame) -> pd.DataFrame:
 
 def coverage(predictions: pd.DataFrame) -> pd.DataFrame:
     """Return the empirical coverage of intervals: ``wanted``, ``covered`` and the number of ``cases``."""
-    misses = np.log(predictions["measured"] / predictions["predicted"]).abs()
-    inside = [part for _, own in misses.groupby(predictions["unit"]) for part in _held(own, predictions)]
-    held = np.concatenate(inside)
-    return pd.DataFrame({"wanted": CONFIDENCES, "covered": held.mean(axis=0), "cases": len(held)})
-
-
-def _held(misses: pd.Series, predictions: pd.DataFrame) -> Iterator[Floats]:
-    """Yield by fold whether each interval contains each case: 1 or 0, shape (n, n_confidences)."""
-    folds = predictions.loc[misses.index, "fold"]
-    for fold in folds.unique():
-        own, others = misses[folds == fold].to_numpy(), misses[folds != fold].to_numpy()
-        widths = [half_width(others if len(others) else own, confidence) for confidence in CONFIDENCES]
-        yield (own[:, None] <= widths).astype(np.float64)
+    inside = list[NDArray[np.bool_]]()
+    for _, rows in predictions.groupby("unit"):
+        misses, folds = np.log(rows["measured"] / rows["predicted"]).abs(), rows["fold"]
+        for fold in folds.unique():
+            test, others = misses[folds == fold].to_numpy(), misses[folds != fold].to_numpy()
+            widths = [half_width(others if len(others) else test, confidence) for confidence in CONFIDENCES]
+            inside.append(test[:, None] <= widths)
+    covered = np.concatenate(inside)
+    return pd.DataFrame({"wanted": CONFIDENCES, "covered": covered.mean(axis=0), "cases": len(covered)})
 
 
 #: Scores of verdicts in summary.json, by their names there.
@@ -90,8 +85,6 @@ PREDICTED = {"within": "within_tolerance", "mape": "mape"}
 DIGITS = 4
 #: Number of models in plots, apart from the champion.
 BESIDE = 2
-
-PlotTable = Callable[[pd.DataFrame], pd.DataFrame]
 
 
 @dataclass(frozen=True)
@@ -116,10 +109,9 @@ def of_verdicts(metrics: Mapping[str, Any], split: str, verdicts: pd.DataFrame) 
     `metrics` is the content of metrics.json, `split` the split that the champion was chosen by, `verdicts`
     rows of oof.parquet.
     """
-    order = leading(metrics, split, lambda entry: -entry["balanced_accuracy"]["pooled"])
     tables = {"precision_recall": precision_recall, "reliability": reliability, "confusion": counts}
     rows = verdicts[verdicts["split"] == split]
-    return Exhibit(summary(metrics, split, JUDGED), _tables(tables, rows, order))
+    return _exhibit(metrics, split, JUDGED, tables, rows, lambda entry: -entry["balanced_accuracy"]["pooled"])
 
 
 def of_predictions(metrics: Mapping[str, Any], split: str, by: str, predictions: pd.DataFrame) -> Exhibit:
@@ -129,35 +121,38 @@ def of_predictions(metrics: Mapping[str, Any], split: str, by: str, predictions:
     chosen by. `predictions` has ``entry, unit, fold, measured, predicted`` of that split; cases of one unit
     can be compared.
     """
-    order = leading(metrics, split, lambda entry: entry[by]["pooled"])
     tables = {"predicted": predicted, "coverage": coverage}
-    return Exhibit(summary(metrics, split, PREDICTED), _tables(tables, predictions, order))
-
-
-def summary(metrics: Mapping[str, Any], split: str, told: Mapping[str, str]) -> dict[str, str | float]:
-    """Return the champion of metrics.json and its known pooled scores; `told` maps their names."""
-    scores = metrics["splits"][split]["entries"][metrics["champion"]]
-    pooled = {name: scores[score]["pooled"] for name, score in told.items()}
-    known = {name: round(value, DIGITS) for name, value in pooled.items() if value is not None}
-    return {"champion": metrics["champion"], **known}
+    return _exhibit(metrics, split, PREDICTED, tables, predictions, lambda entry: entry[by]["pooled"])
 
 
 def leading(metrics: Mapping[str, Any], split: str, rank: Callable[[Mapping[str, Any]], float]) -> list[str]:
     """Return the champion of metrics.json and the best others of its kind, the lowest `rank` first."""
     entries, champion = metrics["splits"][split]["entries"], metrics["champion"]
-    alike = [name for name, entry in entries.items() if entry["kind"] == entries[champion]["kind"]]
-    others = sorted(set(alike) - {champion}, key=lambda name: (rank(entries[name]), name))
+    alike = {name for name, entry in entries.items() if entry["kind"] == entries[champion]["kind"]}
+    others = sorted(alike - {champion}, key=lambda name: (rank(entries[name]), name))
     return [champion, *others[:BESIDE]]
 
 
-def _tables(tables: Mapping[str, PlotTable], rows: pd.DataFrame, order: list[str]) -> dict[str, pd.DataFrame]:
-    parts = {entry: rows[rows["entry"] == entry] for entry in order}
-    return {
+def _exhibit(  # noqa: PLR0917 - two callers in this module
+    metrics: Mapping[str, Any],
+    split: str,
+    scores: Mapping[str, str],
+    tables: Mapping[str, Callable[[pd.DataFrame], pd.DataFrame]],
+    rows: pd.DataFrame,
+    rank: Callable[[Mapping[str, Any]], float],
+) -> Exhibit:
+    """Return the champion's known scores, and plots of the entries that `leading` returns."""
+    entries, champion = metrics["splits"][split]["entries"], metrics["champion"]
+    pooled = {name: entries[champion][score]["pooled"] for name, score in scores.items()}
+    summary = {name: round(value, DIGITS) for name, value in pooled.items() if value is not None}
+    parts = {entry: rows[rows["entry"] == entry] for entry in leading(metrics, split, rank)}
+    plots = {
         name: pd.concat({entry: table(part) for entry, part in parts.items()}, names=["entry"])
         .reset_index("entry")
         .reset_index(drop=True)
         for name, table in tables.items()
     }
+    return Exhibit({"champion": champion, **summary}, plots)
 
 
 def show(metrics: dict[str, Any], outcome: str, split: str = "grouped", cases: str = "comparisons") -> None:
@@ -187,20 +182,18 @@ def opponents(metrics: dict[str, Any], split: str = "grouped", cases: str = "com
         table.add_column(name, justify="right", no_wrap=True)
     entries = content["entries"]
     for name in sorted(entries, key=lambda name: (-entries[name]["balanced_accuracy"]["pooled"], name)):
-        style = "bold" if name == metrics["champion"] else ""
-        table.add_row(name, *_cells(entries[name]), style=style)
+        entry = entries[name]
+        accuracy, ranking = entry["balanced_accuracy"], entry["average_precision"]["mean"]
+        table.add_row(
+            name,
+            entry["kind"],
+            f"{accuracy['pooled']:.3f} ± {accuracy['std']:.3f}",
+            f"{entry['false_negative_rate']['pooled']:.1%}",
+            f"{entry['false_positive_rate']['pooled']:.1%}",
+            "" if ranking is None else f"{ranking:.3f}",
+            style="bold" if name == metrics["champion"] else "",
+        )
     return table
-
-
-def _cells(entry: dict[str, Any]) -> tuple[str, ...]:
-    accuracy, ranking = entry["balanced_accuracy"], entry["average_precision"]["mean"]
-    return (
-        entry["kind"],
-        f"{accuracy['pooled']:.3f} ± {accuracy['std']:.3f}",
-        f"{entry['false_negative_rate']['pooled']:.1%}",
-        f"{entry['false_positive_rate']['pooled']:.1%}",
-        "" if ranking is None else f"{ranking:.3f}",
-    )
 
 
 _TENTHS = 10
@@ -210,16 +203,14 @@ _DECADE = 10
 
 def verdict_figures(verdicts: pd.DataFrame, title: str) -> dict[str, Figure]:
     """Draw the figures of one entry in one split of oof.parquet, by file name."""
-    drawn = {
-        "confusion": confusion_matrix,
-        "precision-recall": draw_precision_recall,
-        "reliability": draw_reliability,
+    return {
+        "confusion.png": _draw_confusion(verdicts, title),
+        "precision-recall.png": _draw_precision_recall(verdicts, title),
+        "reliability.png": _draw_reliability(verdicts, title),
     }
-    return {f"{name}.png": draw(verdicts, title) for name, draw in drawn.items()}
 
 
-def confusion_matrix(verdicts: pd.DataFrame, title: str) -> Figure:
-    """Draw the confusion matrix of rows of oof.parquet."""
+def _draw_confusion(verdicts: pd.DataFrame, title: str) -> Figure:
     figure = _figure()
     axes = figure.subplots()
     counts = confusion(*_flags(verdicts))
@@ -228,11 +219,11 @@ def confusion_matrix(verdicts: pd.DataFrame, title: str) -> Figure:
         axes.text(column, row, str(count), ha="center", va="center", fontsize=16)
     axes.set_xticks([0, 1], ["pass", "fail"])
     axes.set_yticks([0, 1], ["pass", "fail"])
-    axes.set(title=title, xlabel="our verdict", ylabel="the people's verdict")
+    axes.set(title=title, xlabel="model's verdict", ylabel="annotators' label")
     return figure
 
 
-def draw_precision_recall(verdicts: pd.DataFrame, title: str) -> Figure:
+def _draw_precision_recall(verdicts: pd.DataFrame, title: str) -> Figure:
     """Draw the folds' mean precision over recall, and the point of the chosen thresholds."""
     figure = _figure()
     axes = figure.subplots()
@@ -249,30 +240,25 @@ def draw_precision_recall(verdicts: pd.DataFrame, title: str) -> Figure:
     return figure
 
 
-def draw_reliability(verdicts: pd.DataFrame, title: str) -> Figure:
+def _draw_reliability(verdicts: pd.DataFrame, title: str) -> Figure:
     """Draw the share of fails over the predicted probability, in tenths of the cases."""
     from sklearn.calibration import calibration_curve
 
     figure = _figure()
     axes = figure.subplots()
     failed, _ = _flags(verdicts)
-    share, given = calibration_curve(failed, verdicts["probability"], n_bins=_TENTHS, strategy="quantile")
-    axes.plot([0, 1], [0, 1], "--", color="grey", label="as often as was said")
-    axes.plot(given, share, "o-", color="black", label=f"tenths of {len(failed):,} verdicts")
-    axes.set(title=title, xlabel="probability of fail that was given", ylabel="share that failed")
+    share, mean = calibration_curve(failed, verdicts["probability"], n_bins=_TENTHS, strategy="quantile")
+    axes.plot([0, 1], [0, 1], "--", color="grey", label="perfect calibration")
+    axes.plot(mean, share, "o-", color="black", label=f"tenths of {len(failed):,} verdicts")
+    axes.set(title=title, xlabel="predicted probability of fail", ylabel="share that failed")
     axes.legend(loc="upper left")
     return figure
 
 
 def predicted_measured(rows: pd.DataFrame, tolerance: float, title: str, unit: str) -> dict[str, Figure]:
-    """Draw predicted over measured values, and the band within the tolerance, by file name.
+    """Draw predicted over measured values, both positive, and the band within the tolerance, by file name.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        With ``measured`` and ``predicted``, both positive.
-    tolerance : float
-        Share of the measured value.
+    `tolerance` is a share of the measured value.
     """
     figure = _figure()
     axes = figure.subplots()
@@ -290,8 +276,7 @@ def predicted_measured(rows: pd.DataFrame, tolerance: float, title: str, unit: s
 
 def _flags(verdicts: pd.DataFrame) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return which labels, and which verdicts, are fail."""
-    failed, judged = ((verdicts[name] == "fail").to_numpy(bool) for name in ("status", "verdict"))
-    return failed, judged
+    return (verdicts["status"] == "fail").to_numpy(bool), (verdicts["verdict"] == "fail").to_numpy(bool)
 
 
 def _figure() -> Figure:

@@ -14,17 +14,8 @@ from numpy.typing import NDArray
 def half_width(misses: NDArray[np.float64], confidence: float) -> float:
     """Return the half width of intervals (split conformal: Vovk and others 2005, Lei and others 2018).
 
-    Parameters
-    ----------
-    misses : ndarray of shape (n,)
-        Out-of-fold errors.
-    confidence : float
-        Nominal coverage of the intervals.
-
-    Returns
-    -------
-    float
-        The ceil((n + 1) confidence)-th smallest error; the largest where there are too few.
+    It is the ceil((n + 1) confidence)-th smallest of the n out-of-fold errors `misses`, or the largest if
+    there are too few; `confidence` is the nominal coverage of the intervals.
     """
     rank = int(np.ceil((len(misses) + 1) * confidence))
     return float(np.sort(np.abs(misses))[min(rank, len(misses)) - 1])
@@ -59,16 +50,9 @@ RANKED = "average_precision"
 def scores(
     failed: NDArray[np.bool_], judged: NDArray[np.bool_], probability: NDArray[np.float64] | None
 ) -> Scores:
-    """Score verdicts.
+    """Score verdicts: `failed` are the labels, `judged` the verdicts, `probability` is that of fail.
 
-    Parameters
-    ----------
-    failed : ndarray of bool, shape (n,)
-        The labels; both must occur.
-    judged : ndarray of bool, shape (n,)
-        The verdicts.
-    probability : ndarray of shape (n,) or None
-        Probability of fail.
+    All have shape (n,), and both labels must occur.
     """
     from sklearn.metrics import average_precision_score
 
@@ -102,23 +86,18 @@ def scores_of(verdicts: pd.DataFrame) -> Scores:
 
 
 def summary(verdicts: pd.DataFrame) -> dict[str, Any]:
-    """Summarise one entry in one split.
+    """Return ``kind`` and, per metric, the `spread` of one entry in one split.
 
-    Returns
-    -------
-    dict
-        ``kind``, and per metric ``mean`` and ``std`` over the folds and ``pooled`` over all rows (None where
-        the entry has no such metric). Average precision is not pooled, because the probabilities of the
-        folds' models are on different scales.
+    Average precision is not pooled, because the probabilities of the folds' models are on different scales.
     """
     folds = [scores_of(rows) for _, rows in verdicts.groupby(["repeat", "fold"], sort=True)]
     pooled = scores_of(verdicts)
     content: dict[str, Any] = {"kind": str(verdicts["kind"].iloc[0])}
     for metric in METRICS:
         values = [getattr(fold, metric) for fold in folds]
-        known = None not in values
-        whole = getattr(pooled, metric) if known and metric != RANKED else None
-        content[metric] = spread(values if known else [], whole)
+        complete = None not in values
+        whole = getattr(pooled, metric) if complete and metric != RANKED else None
+        content[metric] = spread(values if complete else [], whole)
     return content
 
 
@@ -127,31 +106,23 @@ def spread(folds: Sequence[float] | Floats, pooled: float | None) -> dict[str, f
 
     A value that cannot be computed, or has no fold, is None.
     """
-    found = {
+    figures = {
         "mean": float(np.mean(folds)) if len(folds) else None,
         "std": float(np.std(folds)) if len(folds) else None,
         "pooled": pooled,
     }
     return {
         name: None if value is None or np.isnan(value) else round(float(value), DIGITS)
-        for name, value in found.items()
+        for name, value in figures.items()
     }
 
 
 def precision_by_recall(verdicts: pd.DataFrame) -> tuple[Floats, Floats]:
     """Average the folds' precision at every recall, so that no two folds' probabilities are compared.
 
-    Parameters
-    ----------
-    verdicts : DataFrame
-        Rows of oof.parquet of one entry in one split. Folds without fails are ignored.
-
-    Returns
-    -------
-    recall : ndarray of shape (n_steps,)
-        Ascending to 1.
-    precision : ndarray of shape (n_steps,)
-        From the recall before, or 0, to this one. The area below is the mean of the folds' average precision.
+    `verdicts` are rows of oof.parquet of one entry in one split; folds without fails are ignored. Returns the
+    recalls, ascending to 1, and the precision from the recall before, or 0, to each of them. The area below
+    is the mean of the folds' average precision.
     """
     folds = (rows for _, rows in verdicts.groupby(["repeat", "fold"]))
     steps = [_steps(rows) for rows in folds if (rows["status"] == "fail").any()]
@@ -174,7 +145,7 @@ def _steps(fold: pd.DataFrame) -> tuple[Floats, Floats]:
 def entries(verdicts: pd.DataFrame, split: str) -> dict[str, Any]:
     """Summarise all entries of oof.parquet in one split."""
     rows = verdicts[verdicts["split"] == split]
-    return {str(entry): summary(own) for entry, own in rows.groupby("entry", sort=True)}
+    return {str(entry): summary(rows_of_entry) for entry, rows_of_entry in rows.groupby("entry", sort=True)}
 
 
 def ranked(summaries: dict[str, Any]) -> list[str]:

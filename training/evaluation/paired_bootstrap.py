@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -41,22 +41,11 @@ def paired_difference(
     confidence: float,
     seed: int,
 ) -> Difference:
-    """Estimate the difference in balanced accuracy, with an interval; positive: the candidate is better.
+    """Estimate the difference in balanced accuracy, with a percentile interval; positive: better.
 
     Comparisons of one operation resemble each other, so whole groups are drawn with replacement. Both models
-    are scored on the same draws.
-
-    Parameters
-    ----------
-    failed : ndarray of bool, shape (n_rows,)
-        The labels.
-    candidate, present : ndarray of bool, shape (n_rows,)
-        The verdicts of the candidate and of the champion.
-    groups : ndarray of shape (n_rows,)
-    resamples : int
-        Number of draws. Draws without any fail or pass are left out.
-    confidence : float
-        Confidence level of the percentile interval, for example 0.95.
+    are scored on the same draws; draws with only one label are left out. `failed` are the labels, `candidate`
+    and `present` the verdicts of the candidate and of the champion, all of shape (n_rows,).
     """
     gains = candidate.astype(np.float64) - present
     columns = np.stack([failed, failed * gains, ~failed, -(~failed * gains)])
@@ -111,25 +100,14 @@ _KNOWN = (*_SHARED, "fold", "verdict", "probability", "threshold", "predicted")
 
 @dataclass(frozen=True)
 class OutOfFoldPredictions:
-    """The out-of-fold predictions of one entry.
+    """The out-of-fold predictions of one entry."""
 
-    Attributes
-    ----------
-    what : str
-        The subject of the predictions, in a word or two.
-    entry : str
-        The model's or rule's name.
-    rows : DataFrame
-        ``case`` (unique) and, as far as known, ``group, fold``; of verdicts ``verdict, status, probability,
-        threshold``, of numbers ``measured, predicted``; ``words``, a further description of the case.
-    tolerance : float or None
-        Largest relative error of a correct prediction; None: verdicts.
-    """
-
-    what: str
-    entry: str
+    what: str  # the subject of the predictions, in a word or two
+    entry: str  # the model's or rule's name
+    #: ``case`` (unique) and, as far as known, ``group, fold``; of verdicts ``verdict, status, probability,
+    #: threshold``, of numbers ``measured, predicted``; ``words``, a further description of the case.
     rows: pd.DataFrame
-    tolerance: float | None = None
+    tolerance: float | None = None  # largest relative error of a correct prediction; None: verdicts
 
 
 def by_entry(
@@ -193,156 +171,116 @@ class FlippedCase:
 
 @dataclass(frozen=True)
 class Paired:
-    """Two entries compared on their common cases.
+    """Two entries compared on their common cases."""
 
-    Attributes
-    ----------
-    what : str
-        The subject of the predictions.
-    common, only_before, only_after : int
-        Numbers of cases.
-    relabelled : tuple of str
-        Cases whose label changed; both entries are scored by the present labels.
-    other_folds : int or None
-        Common cases in another fold, so that training differed; None where folds are not known.
-    flips : tuple of FlippedCase
-        Those that became wrong first.
-    """
-
-    what: str
+    what: str  # the subject of the predictions
+    #: before, after: names of the entries.
     before: str
     after: str
+    #: common, only_before, only_after: numbers of cases.
     common: int
     only_before: int
     only_after: int
-    relabelled: tuple[str, ...] = ()
+    relabelled: tuple[str, ...] = ()  # cases whose label changed; the present labels score both entries
+    #: Common cases in another fold, so that training differed; None where folds are not known.
     other_folds: int | None = None
     scores: tuple[ScoreChange, ...] = ()
-    flips: tuple[FlippedCase, ...] = field(default=(), repr=False)
+    flips: tuple[FlippedCase, ...] = field(default=(), repr=False)  # those that became wrong first
 
     @property
     def same(self) -> bool:
         """Whether all verdicts and scores are equal."""
-        return not self.flips and all(one.found == "the same" for one in self.scores)
+        return not self.flips and all(change.found == "the same" for change in self.scores)
 
 
 def paired(before: OutOfFoldPredictions, after: OutOfFoldPredictions, how: Drawing) -> Paired:
     """Compare two entries on their common cases."""
     numbers = after.tolerance is not None
-    told = "measured" if numbers else "status"
-    rows = _joined(before.rows, after.rows).dropna(subset=[told])
-    bare = Paired(
+    truth = "measured" if numbers else "status"
+    rows = _joined(before.rows, after.rows).dropna(subset=[truth])
+    for side in ("_before", ""):
+        if numbers:
+            error = (rows[f"predicted{side}"] / rows["measured"] - 1).abs().astype("float64")
+            rows[f"error{side}"], rows[f"wrong{side}"] = error, error > after.tolerance
+            rows[f"said{side}"] = np.where(rows[f"wrong{side}"], "outside", "within")
+        else:
+            verdict = rows[f"verdict{side}"].to_numpy(np.str_)
+            rows[f"said{side}"], rows[f"wrong{side}"] = (
+                verdict,
+                (verdict == "fail") != (rows["status"] == "fail"),
+            )
+    return Paired(
         after.what,
         before.entry,
         after.entry,
         len(rows),
         len(before.rows) - len(rows),
         len(after.rows) - len(rows),
-        tuple(rows["case"][rows[f"{told}_before"] != rows[told]]),
+        tuple(rows["case"][rows[f"{truth}_before"] != rows[truth]]),
         _regrouped(rows),
+        tuple(_scores(rows, numbers, how)) if len(rows) else (),
+        tuple(_flips(rows, "predicted" if numbers else "probability", truth)),
     )
-    if rows.empty:
-        return bare
-    found = _errors(rows, after.tolerance or 0.0) if numbers else _judged(rows)
-    scores = _scores(found, rows["group"].to_numpy(np.str_), how)
-    flips = _flips(rows, found, "predicted" if numbers else "probability", told)
-    return replace(bare, scores=tuple(scores), flips=tuple(flips))
 
 
 def _joined(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
     """Return the common cases; columns of `before` get the suffix ``_before``."""
     columns = ["case", *(sorted({*_KNOWN, *before, *after} - {"case"}))]
-    sides = [one.reindex(columns=columns) for one in (before, after)]
+    sides = [side.reindex(columns=columns) for side in (before, after)]
     rows = sides[0].merge(sides[1], on="case", suffixes=("_before", ""))
     for column in _SHARED:
         old, new = rows[f"{column}_before"], rows[column]
         rows[f"{column}_before"], rows[column] = old.where(old.notna(), new), new.where(new.notna(), old)
-    return rows.assign(group=rows["group"].where(rows["group"].notna(), rows["case"]))
+    rows["group"] = rows["group"].where(rows["group"].notna(), rows["case"])
+    return rows
 
 
 def _regrouped(rows: pd.DataFrame) -> int | None:
     """Count the cases that are not in the fold that has most cases of their former fold."""
-    known = rows.dropna(subset=["fold_before", "fold"])
-    if known.empty:
+    both_folds = rows.dropna(subset=["fold_before", "fold"])
+    if both_folds.empty:
         return None
-    shares = pd.crosstab(known["fold_before"], known["fold"])
-    return int(len(known) - shares.max(axis="columns").sum())
+    shares = pd.crosstab(both_folds["fold_before"], both_folds["fold"])
+    return int(len(both_folds) - shares.max(axis="columns").sum())
 
 
-@dataclass(frozen=True)
-class _Seen:
-    """Verdicts of both, whether each is wrong, and the relative errors of numbers."""
-
-    verdicts: tuple[NDArray[np.str_], NDArray[np.str_]]
-    wrong: tuple[Flags, Flags]
-    failed: Flags | None = None
-    misses: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
-
-
-def _judged(rows: pd.DataFrame) -> _Seen:
-    failed = (rows["status"] == "fail").to_numpy(bool)
-    old, new = (rows[column].to_numpy(np.str_) for column in ("verdict_before", "verdict"))
-    return _Seen((old, new), ((old == "fail") != failed, (new == "fail") != failed), failed)
-
-
-def _errors(rows: pd.DataFrame, tolerance: float) -> _Seen:
-    old, new = (
-        (rows[column] / rows["measured"] - 1).abs().to_numpy(np.float64)
-        for column in ("predicted_before", "predicted")
-    )
-    wrong = old > tolerance, new > tolerance
-    said = tuple(np.where(flags, "outside", "within") for flags in wrong)
-    return _Seen((said[0], said[1]), wrong, None, (old, new))
-
-
-def _scores(seen: _Seen, groups: NDArray[np.str_], how: Drawing) -> Iterator[ScoreChange]:
-    everywhere = np.ones(len(groups), bool)
-    if seen.misses is not None:
-        yield _mean("mean error", seen.misses, everywhere, groups, how)
-        yield _mean("outside the tolerance", _numbers(seen.wrong), everywhere, groups, how)
-    if seen.failed is None:
+def _scores(rows: pd.DataFrame, numbers: bool, how: Drawing) -> Iterator[ScoreChange]:
+    if numbers:
+        yield _mean("mean error", "error", rows, how)
+        yield _mean("outside the tolerance", "wrong", rows, how)
         return
-    failed, (old, new) = seen.failed, seen.wrong
+    failed = (rows["status"] == "fail").to_numpy(bool)
     if failed.any() and not failed.all():
-        values = [1 - (wrong[failed].mean() + wrong[~failed].mean()) / 2 for wrong in (old, new)]
-        found = paired_difference(failed, failed != new, failed != old, groups, **asdict(how))
-        yield ScoreChange("balanced accuracy", float(values[0]), float(values[1]), found, False)
-    for name, rows in (("missed", failed), ("false alarms", ~failed)):
-        if rows.any():
-            yield _mean(name, _numbers(seen.wrong), rows, groups, how)
+        old, new = (rows[column].to_numpy(bool) for column in ("wrong_before", "wrong"))
+        before, after = (1 - float(wrong[failed].mean() + wrong[~failed].mean()) / 2 for wrong in (old, new))
+        groups = rows["group"].to_numpy(np.str_)
+        difference = paired_difference(failed, failed != new, failed != old, groups, **asdict(how))
+        yield ScoreChange("balanced accuracy", before, after, difference, False)
+    for name, flags in (("missed", failed), ("false alarms", ~failed)):
+        if flags.any():
+            yield _mean(name, "wrong", rows[flags], how)
 
 
-def _numbers(flags: tuple[Flags, Flags]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    return flags[0].astype(np.float64), flags[1].astype(np.float64)
+def _mean(name: str, column: str, rows: pd.DataFrame, how: Drawing) -> ScoreChange:
+    """Compare the means of a column of numbers or flags that are better if lower."""
+    old, new = (rows[side].to_numpy(np.float64) for side in (f"{column}_before", column))
+    gain = paired_gain(old, new, rows["group"].to_numpy(np.str_), **asdict(how))
+    return ScoreChange(name, float(old.mean()), float(new.mean()), gain, True)
 
 
-def _mean(
-    name: str,
-    values: tuple[NDArray[np.float64], NDArray[np.float64]],
-    rows: Flags,
-    groups: NDArray[np.str_],
-    how: Drawing,
-) -> ScoreChange:
-    """Compare the means over some rows of a value that is better if lower."""
-    old, new = (one[rows] for one in values)
-    grown = paired_gain(old, new, groups[rows], **asdict(how))
-    return ScoreChange(name, float(old.mean()), float(new.mean()), grown, True)
-
-
-def _flips(rows: pd.DataFrame, seen: _Seen, value: str, told: str) -> Iterator[FlippedCase]:
-    old, new = seen.verdicts
-    places = np.flatnonzero(old != new)
-    for place in sorted(places, key=lambda place: (not seen.wrong[1][place], str(rows["case"].iloc[place]))):
-        row = rows.iloc[place]
-        label = row[told] if isinstance(row[told], str) else f"{row[told]:.4g}"
-        sides = [
-            Statement(str(said[place]), _known(row, f"{value}{mark}"), _known(row, f"threshold{mark}"))
-            for said, mark in ((old, "_before"), (new, ""))
-        ]
+def _flips(rows: pd.DataFrame, value: str, truth: str) -> Iterator[FlippedCase]:
+    flipped = rows[rows["said_before"] != rows["said"]].to_dict("records")
+    for row in sorted(flipped, key=lambda row: (not row["wrong"], str(row["case"]))):
+        label = row[truth] if isinstance(row[truth], str) else f"{row[truth]:.4g}"
+        before, after = (
+            Statement(
+                str(row[f"said{side}"]),
+                *(
+                    None if pd.isna(row[f"{column}{side}"]) else float(row[f"{column}{side}"])
+                    for column in (value, "threshold")
+                ),
+            )
+            for side in ("_before", "")
+        )
         words = () if pd.isna(row["words"]) or not row["words"] else (str(row["words"]),)
-        yield FlippedCase(str(row["case"]), label, sides[0], sides[1], not seen.wrong[1][place], words)
-
-
-def _known(row: pd.Series, column: str) -> float | None:
-    value = row[column]
-    return None if pd.isna(value) else float(value)
+        yield FlippedCase(str(row["case"]), label, before, after, not row["wrong"], words)

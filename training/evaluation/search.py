@@ -46,22 +46,22 @@ class TrialLog:
     def opened(self, direction: Direction) -> Iterator[Study]:
         """Open or create the study; a file that ends in the middle of a line is started again.
 
-        Raises
-        ------
-        InputError
-            If the database does not answer.
+        InputError if the database does not answer.
         """
         if self.storage is not None:
             with _database(self.storage) as storage:
                 yield _study(storage, self.name, direction)
             return
+        from optuna.storages import JournalStorage
+        from optuna.storages.journal import JournalFileBackend
+
         self.file.parent.mkdir(parents=True, exist_ok=True)
         try:
-            study = _study(_file(self.file), "search", direction)
+            storage = JournalStorage(JournalFileBackend(str(self.file)))
         except (ValueError, KeyError):
             self.file.unlink()
-            study = _study(_file(self.file), "search", direction)
-        yield study
+            storage = JournalStorage(JournalFileBackend(str(self.file)))
+        yield _study(storage, "search", direction)
 
 
 def _finished(study: Study) -> list[FrozenTrial]:
@@ -69,20 +69,14 @@ def _finished(study: Study) -> list[FrozenTrial]:
     from optuna.trial import TrialState
 
     ended = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
-    found: dict[int, FrozenTrial] = {}
+    by_number: dict[int, FrozenTrial] = {}
     for trial in study.get_trials(states=ended):
-        found.setdefault(trial.user_attrs[NUMBER], trial)
-    return [found[number] for number in takewhile(found.__contains__, count())]
+        by_number.setdefault(trial.user_attrs[NUMBER], trial)
+    return [by_number[number] for number in takewhile(by_number.__contains__, count())]
 
 
 def begin(storage: str | None) -> None:
-    """Create the tables of a database, if one is used, before several processes do.
-
-    Raises
-    ------
-    InputError
-        If it does not answer, or is not a database.
-    """
+    """Create the tables of a database, if one is used, before several processes do; errors as `opened`."""
     if storage is not None:
         with _database(storage):
             pass
@@ -93,13 +87,6 @@ def _study(storage: BaseStorage, name: str, direction: Direction) -> Study:
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna.create_study(storage=storage, study_name=name, load_if_exists=True, direction=direction)
-
-
-def _file(path: Path) -> BaseStorage:
-    from optuna.storages import JournalStorage
-    from optuna.storages.journal import JournalFileBackend
-
-    return JournalStorage(JournalFileBackend(str(path)))
 
 
 @contextmanager
@@ -113,25 +100,25 @@ def _database(storage: str) -> Iterator[Any]:
     try:
         url = make_url(storage)
     except ArgumentError as exc:
-        raise InputError("the address of the trials is none; expected postgresql://HOST/DATABASE") from exc
+        raise InputError("invalid address of the trials; expected postgresql://HOST/DATABASE") from exc
     place = url.set(query={}).render_as_string()
     driver = "postgresql+psycopg" if url.drivername == "postgresql" else url.drivername
     try:
         whole = url.set(drivername=driver).render_as_string(hide_password=False)
         try:
-            kept = RDBStorage(whole, engine_kwargs={"poolclass": NullPool})
+            database = RDBStorage(whole, engine_kwargs={"poolclass": NullPool})
         except ImportError as exc:
             driver_missing = exc.__cause__ or exc
             if getattr(driver_missing, "name", None) in EXTRAS:
                 raise driver_missing from None
-            raise InputError(f"trials cannot be kept there ({driver_missing})", place=place) from exc
+            raise InputError(f"cannot store trials ({driver_missing})", place=place) from exc
         try:
-            yield kept
+            yield database
         finally:
-            kept.remove_session()
+            database.remove_session()
     except (SQLAlchemyError, StorageInternalError) as exc:
         why = str(getattr(exc, "orig", None) or exc).splitlines()[0]
-        raise InputError(f"trials cannot be kept there ({why})", place=place) from exc
+        raise InputError(f"cannot store trials ({why})", place=place) from exc
 
 
 @dataclass(frozen=True)
@@ -171,25 +158,19 @@ class SearchOutcome(Generic[T]):
     held: NDArray[np.float64] | None = field(default=None, compare=False)
 
 
-def write_found(directory: Path, found: Sequence[SearchOutcome[Any]]) -> None:
+def write_found(directory: Path, results: Sequence[SearchOutcome[Any]]) -> None:
     """Write tuned.json and trials.parquet to `directory`."""
     tuned: dict[str, dict[str, object]] = {}
-    for one in found:
-        tuned.setdefault(one.part, {})[one.model] = asdict(one.tuned)
+    for result in results:
+        tuned.setdefault(result.part, {})[result.model] = asdict(result.tuned)
     write_json(directory / "tuned.json", tuned)
-    trials = pd.DataFrame([asdict(row) for one in found for row in one.trials])
+    trials = pd.DataFrame([asdict(row) for result in results for row in result.trials])
     ordered = trials.sort_values(["part", "model", "trial"], ignore_index=True)
     write_tables(directory, {"trials": ordered})
 
 
 def read_tuned(directory: Path, kind: type[T]) -> dict[str, dict[str, T]]:
-    """Read tuned.json: the chosen parameters by part and model.
-
-    Raises
-    ------
-    InputError
-        If the file is missing or has other content.
-    """
+    """Read the chosen parameters by part and model from tuned.json; InputError if missing or invalid."""
     path = directory / "tuned.json"
     try:
         return {
@@ -197,14 +178,14 @@ def read_tuned(directory: Path, kind: type[T]) -> dict[str, dict[str, T]]:
             for part, models in written(path, "tune").items()
         }
     except (TypeError, AttributeError) as exc:
-        raise InputError(f"is not what tune writes ({exc})", file=path) from exc
+        raise InputError(f"is not a file that tune wrote ({exc})", file=path) from exc
 
 
 def require_parts(directory: Path, tuned: dict[str, Any], parts: Iterable[str]) -> None:
     """Raise an InputError if a part of the table was not searched."""
     missing = [name for name in parts if name not in tuned]
     if missing:
-        raise InputError(f"lacks the part {missing[0]!r}; run tune first", file=directory / "tuned.json")
+        raise InputError(f"has no part {missing[0]!r}; run tune first", file=directory / "tuned.json")
 
 
 def slowest_first(models: Iterable[str], slowest: Sequence[str]) -> list[str]:
@@ -212,12 +193,12 @@ def slowest_first(models: Iterable[str], slowest: Sequence[str]) -> list[str]:
     return sorted(models, key=lambda name: slowest.index(name) if name in slowest else len(slowest))
 
 
-def require_known(models: Iterable[str], known: Iterable[str], place: str) -> None:
+def require_known(models: Iterable[str], known_models: Iterable[str], place: str) -> None:
     """Raise an InputError if a model that params.yaml names at `place` is unknown."""
-    unknown = [name for name in models if name not in known]
+    unknown = [name for name in models if name not in known_models]
     if unknown:
-        told = f"models={unknown[0]!r} is none of {', '.join(known)}"
-        raise InputError(told, file="params.yaml", place=place)
+        problem = f"models={unknown[0]!r} is not one of {', '.join(known_models)}"
+        raise InputError(problem, file="params.yaml", place=place)
 
 
 @dataclass(frozen=True)
@@ -234,28 +215,25 @@ class Search:
 
     def run(self, value: Callable[[Trial], float | None]) -> Study:
         """Run or continue the search; `value` returns a trial's score, or None if it is pruned."""
-        with nullcontext() if self.log is None else self.log.opened(self.direction) as log:
-            return self._run(value, log)
-
-    def _run(self, value: Callable[[Trial], float | None], log: Study | None) -> Study:
         import optuna
         from optuna.trial import TrialState
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         # only finished trials are logged: every line of the log waits for the disk
         study = optuna.create_study(direction=self.direction, pruner=self.pruner)
-        done = [] if log is None else _finished(log)
-        study.add_trials(done)
-        for params in self.first[len(done) :]:
-            study.enqueue_trial(dict(params))
-        for number in range(len(done), self.trials):
-            study.sampler = self.sampler(number)
-            trial = study.ask()
-            found = value(trial)
-            trial.set_user_attr(NUMBER, number)
-            told = study.tell(trial, found, TrialState.PRUNED if found is None else None)
-            if log is not None:
-                log.add_trial(told)
+        with nullcontext() if self.log is None else self.log.opened(self.direction) as log:
+            done = [] if log is None else _finished(log)
+            study.add_trials(done)
+            for params in self.first[len(done) :]:
+                study.enqueue_trial(dict(params))
+            for number in range(len(done), self.trials):
+                study.sampler = self.sampler(number)
+                trial = study.ask()
+                score = value(trial)
+                trial.set_user_attr(NUMBER, number)
+                ended = study.tell(trial, score, TrialState.PRUNED if score is None else None)
+                if log is not None:
+                    log.add_trial(ended)
         return study
 
 

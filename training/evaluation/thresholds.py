@@ -15,6 +15,7 @@ from pydantic import FiniteFloat
 
 from data.errors import InputError
 
+Floats = NDArray[np.float64]
 #: Error rates that can be guaranteed, in addition to those of the parameters.
 SHARES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
 #: Number of random splits of the groups, and share of the groups that choose the threshold; the others act as
@@ -60,7 +61,7 @@ class RiskGuarantee:
     missed: tuple[Promised, ...]  # ``pass`` below the threshold: at most that share of the fails is missed
     #: ``fail`` from the threshold on: at most that share of the passes raises an alarm.
     false_alarms: tuple[Promised, ...]
-    #: The meaning of the confidence, in words; older cards have the default.
+    #: The meaning of the confidence, in words.
     guarantee: str = "learn-then-test with rehearsals on whole groups"
 
     def needed(self, share: float) -> int:
@@ -83,32 +84,22 @@ class Scored:
     precious: NDArray[np.bool_]  # shape (n,): Whether it is of the protected class
     groups: NDArray[np.str_]  # shape (n,): Cases of one group resemble each other
 
-    def rising(self) -> Scored:
-        """Return a copy sorted by probability."""
-        order = np.argsort(self.told, kind="stable")
-        return Scored(self.told[order], self.precious[order], self.groups[order])
 
-
-def kept(known: Scored, shares: Sequence[float], confidence: float, seed: int) -> list[Promised]:
+def kept(scored: Scored, shares: Sequence[float], confidence: float, seed: int) -> list[Promised]:
     """Return, for each share, a threshold with at most that share of future protected cases below it.
 
-    It is the highest candidate such that it and all lower ones pass all tests.
-
-    Parameters
-    ----------
-    confidence : float
-        Confidence level of each guarantee.
-    seed : int
-        Random seed of the splits.
+    It is the highest candidate such that it and all lower ones pass all tests; `confidence` is the level of
+    each guarantee, `seed` that of the random splits.
     """
-    cases = known.rising()
+    order = np.argsort(scored.told, kind="stable")
+    cases = Scored(scored.told[order], scored.precious[order], scored.groups[order])
     scores = cases.told[cases.precious]
     expected = np.outer(shares, TRIED)
     cuts = cuts_at(cases.told, cases.told.cumsum(), expected)
     wrong = _rehearsed(cases, expected, seed)
     return [
-        _kept(scores, tried, seen, share, confidence)
-        for share, tried, seen in zip(shares, cuts, np.moveaxis(wrong, 1, 0), strict=True)
+        _kept(scores, cuts[number], wrong[:, number], share, confidence)
+        for number, share in enumerate(shares)
     ]
 
 
@@ -126,35 +117,32 @@ def _rehearsed(cases: Scored, expected: Floats, seed: int) -> Floats:
     """Return shares of held-out protected cases below thresholds, (n_rehearsals, n_shares, n_tried)."""
     group = np.unique(cases.groups, return_inverse=True)[1]
     draws = np.random.default_rng(seed).random((REHEARSALS, group.max(initial=-1) + 1)) < CHOOSING
-    found = []
+    rates = []
     for chosen in draws[:, group]:
         others = cases.told[cases.precious & ~chosen]
         if len(others) and (cases.precious & chosen).any():
             cuts = cuts_at(cases.told, np.where(chosen, cases.told, 0.0).cumsum(), expected)
-            found.append(np.searchsorted(others, cuts) / len(others))
-    return np.array(found).reshape(-1, *expected.shape)
+            rates.append(np.searchsorted(others, cuts) / len(others))
+    return np.array(rates).reshape(-1, *expected.shape)
 
 
 def _kept(scores: Floats, cuts: Floats, wrong: Floats, share: float, confidence: float) -> Promised:
     """Choose among thresholds in ascending order, with error rates `wrong` in random splits."""
+    from scipy.stats import poisson
+
     if len(scores) < needed(share, confidence) or not len(wrong):
         return Promised(share, None)
     sure = confidence + SPARED * (1 - confidence)
-    held = (wrong <= share + _SAME).mean(axis=0)
-    agreed = _controlled(scores, cuts, share, confidence) & (held >= sure)
+    share_held = (wrong <= share + _SAME).mean(axis=0)
+    agreed = _controlled(scores, cuts, share, confidence) & (share_held >= sure)
     below = np.maximum(share * TRIED, np.searchsorted(scores, cuts) / len(scores))
-    agreed &= _room(share, below, len(scores) * (1 - CHOOSING) / CHOOSING) >= sure
+    future = len(scores) * (1 - CHOOSING) / CHOOSING
+    # the number of future cases below scatters, too
+    agreed &= poisson.cdf(math.floor(share * future + _SAME), below * future) >= sure
     last = (len(cuts) if agreed.all() else int(agreed.argmin())) - 1
     if last < 0:
         return Promised(share, None)
-    return Promised(share, float(cuts[last]), float(wrong[:, last].mean()), float(held[last]))
-
-
-def _room(share: float, below: Floats, cases: float) -> Floats:
-    """Return the Poisson probability that at most `share` of the cases is below, at rates `below`."""
-    from scipy.stats import poisson
-
-    return np.asarray(poisson.cdf(math.floor(share * cases + _SAME), below * cases))
+    return Promised(share, float(cuts[last]), float(wrong[:, last].mean()), float(share_held[last]))
 
 
 def _controlled(scores: Floats, cuts: Floats, share: float, confidence: float) -> NDArray[np.bool_]:
@@ -162,7 +150,7 @@ def _controlled(scores: Floats, cuts: Floats, share: float, confidence: float) -
     from mapie.risk_control import BinaryClassificationController
 
     control = BinaryClassificationController(
-        predict_function=lambda one: np.column_stack([-one, one]),
+        predict_function=lambda scores_in: np.column_stack([-scores_in, scores_in]),
         risk="recall",
         target_level=1 - share,
         confidence_level=confidence,
@@ -191,8 +179,10 @@ class DecisionThresholds:
 
     def answers(self, probability: Floats) -> NDArray[np.str_]:
         """Return the verdicts; NaN becomes ``invalid``."""
-        said = np.where(probability >= self.high, "fail", np.where(probability >= self.low, "unsure", "pass"))
-        return np.where(np.isnan(probability), "invalid", said)
+        verdict = np.where(
+            probability >= self.high, "fail", np.where(probability >= self.low, "unsure", "pass")
+        )
+        return np.where(np.isnan(probability), "invalid", verdict)
 
 
 @dataclass(frozen=True)
@@ -222,25 +212,21 @@ class Usual:
     def price(self, saved: Floats, share: float, confidence: float) -> float:
         """Return the lowest price of a review at which at most `share` of future cases is worth one.
 
-        Parameters
-        ----------
-        saved : ndarray of shape (n_cases,)
-            Savings by a review of each case.
-        confidence : float
-            Probability that the share is not exceeded, by the variation between groups.
+        `saved`, shape (n_cases,), are the savings by a review of each case; `confidence` is the probability
+        that the share is not exceeded, given the variation between groups.
         """
         from scipy.stats import norm
 
-        of = np.unique(self.groups, return_inverse=True)[1]
-        cases, doubt = np.bincount(of), float(norm.ppf(confidence))
+        group = np.unique(self.groups, return_inverse=True)[1]
+        cases, doubt = np.bincount(group), float(norm.ppf(confidence))
 
-        def most(many: int) -> float:
-            sent = np.bincount(of, weights=saved >= falling[many - 1])
+        def review_rate(reviews: int) -> float:
+            sent = np.bincount(group, weights=saved >= falling[reviews - 1])
             part = sent.sum() / len(saved)
             return float(part + doubt * np.sqrt(((sent - part * cases) ** 2).sum()) / len(saved))
 
         falling = np.sort(saved)[::-1]
-        fits = bisect_right(range(1, int(share * len(saved)) + 1), share, key=most)
+        fits = bisect_right(range(1, int(share * len(saved)) + 1), share, key=review_rate)
         if fits == len(saved):
             return 0.0
         # just above the savings of the first case beyond the limit
@@ -275,39 +261,28 @@ class DecisionPolicy:
 
 
 def cuts_for(
-    promise: RiskGuarantee | None, threshold: float, wish: DecisionPolicy, usual: Usual | None = None
+    guarantee: RiskGuarantee | None, threshold: float, policy: DecisionPolicy, usual: Usual | None = None
 ) -> DecisionThresholds:
-    """Return the thresholds for the policy `wish`.
+    """Return the thresholds for the policy `policy`; from `threshold` on, ``fail`` is the better guess.
 
     A rate that cannot be guaranteed is kept by never giving ``pass``, or never ``fail``. Where both
-    guarantees allow a single threshold, nothing is ``unsure``.
-
-    Parameters
-    ----------
-    threshold : float
-        Probability from which ``fail`` is the better guess.
-    usual : Usual, optional
-        Needed for a limit on reviews (`looks`).
-
-    Raises
-    ------
-    InputError
-        If the guarantee does not have a requested rate.
+    guarantees allow a single threshold, nothing is ``unsure``. `usual` is needed for a limit on reviews
+    (`looks`). Raises InputError if the guarantee does not have a requested rate.
     """
-    if wish.costs is not None:
-        return wish.costs.cuts()
-    high, none = threshold, float(np.nextafter(1, 2))
-    if wish.false_alarms is not None:
-        cut = _level(promise, "false_alarms", wish.false_alarms).cut
-        high = none if cut is None else cut
+    if policy.costs is not None:
+        return policy.costs.cuts()
+    high, never = threshold, float(np.nextafter(1, 2))
+    if policy.false_alarms is not None:
+        cut = _level(guarantee, "false_alarms", policy.false_alarms).cut
+        high = never if cut is None else cut
     low = threshold
-    if wish.looks is not None:
-        if usual is None or promise is None:
-            raise InputError("looks can only be chosen where the model is trained")
-        fixed = None if wish.false_alarms is None else high
-        return looking(threshold, usual, wish.looks, Limits(promise.confidence, high=fixed))
-    if wish.missed is not None:
-        low = _level(promise, "missed", wish.missed).cut or 0.0
+    if policy.looks is not None:
+        if usual is None or guarantee is None:
+            raise InputError("a limit on reviews can only be set where the model is trained", place="looks")
+        fixed = None if policy.false_alarms is None else high
+        return looking(threshold, usual, policy.looks, Limits(guarantee.confidence, high=fixed))
+    if policy.missed is not None:
+        low = _level(guarantee, "missed", policy.missed).cut or 0.0
     if low <= high:
         return DecisionThresholds(low, high)
     single = min(max(threshold, high), low)
@@ -329,18 +304,16 @@ def looking(threshold: float, usual: Usual, share: float, limits: Limits) -> Dec
     return DecisionThresholds(low, high if fixed else max(threshold, 1 - price))
 
 
-def _level(promise: RiskGuarantee | None, name: Kind, share: float) -> Promised:
-    if promise is None:
-        raise InputError("the model was trained without a promise; train it again", place=name)
-    levels: tuple[Promised, ...] = getattr(promise, name)
-    found = [one for one in levels if math.isclose(one.share, share)]
-    if not found:
-        known = ", ".join(f"{100 * one.share:g}" for one in levels)
-        raise InputError(f"{name}={100 * share:g} %: the model can promise one of {known} %")
-    return found[0]
+def _level(guarantee: RiskGuarantee | None, name: Kind, share: float) -> Promised:
+    if guarantee is None:
+        raise InputError("the model was trained without risk guarantees; train it again", place=name)
+    levels: tuple[Promised, ...] = getattr(guarantee, name)
+    for level in levels:
+        if math.isclose(level.share, share):
+            return level
+    shares = ", ".join(f"{100 * level.share:g}" for level in levels)
+    raise InputError(f"{name}={100 * share:g} %: expected a rate that the model guarantees: {shares} %")
 
-
-Floats = NDArray[np.float64]
 
 #: Thresholds whose balanced accuracy is this close to the best one are as good as it.
 PLATEAU = 0.005
@@ -362,13 +335,7 @@ def best_cut(y: NDArray[np.int64], probability: Floats) -> Cut:
     The best threshold among few fails is often best by chance in a narrow range. So all neighbouring
     thresholds that are within `PLATEAU` of it form a plateau, and the result is the plateau's middle on the
     scale of log-odds, which has a distance from both edges for confident and for unconfident models alike.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n_rows,)
-        Labels, 1 is fail; both must occur.
-    probability : ndarray of shape (n_rows,)
-        Out-of-fold probability of fail.
+    `y` are labels, 1 is fail, and both must occur; `probability` is out-of-fold; shape (n_rows,).
     """
     values, place = np.unique(probability, return_inverse=True)
     fails = np.bincount(place, weights=y)
@@ -381,17 +348,14 @@ def best_cut(y: NDArray[np.int64], probability: Floats) -> Cut:
         return Cut(0.5, 0.5)
     best = int(balanced.argmax())
     worse = np.flatnonzero(balanced < balanced[best] - PLATEAU)
-    first = int(worse[worse < best].max(initial=-1)) + 1
-    last = int(worse[worse > best].min(initial=len(balanced))) - 1
-    return Cut(_middle(values[first], values[last + 1]), float(balanced[best]))
-
-
-def _middle(low: float, high: float) -> float:
-    """Return the point between both with the mean log-odds, in any case above `low`."""
+    low = values[int(worse[worse < best].max(initial=-1)) + 1]
+    high = values[int(worse[worse > best].min(initial=len(balanced)))]
     edges = np.clip([low, high], EXTREME, 1 - EXTREME)
     odds = float(np.log(edges / (1 - edges)).mean())
     middle = 1 / (1 + np.exp(-odds))
-    return float(middle) if low < middle <= high else float((low + high) / 2)
+    # above `low` in any case
+    middle = middle if low < middle <= high else (low + high) / 2
+    return Cut(float(middle), float(balanced[best]))
 
 
 #: Shares that differ by less than this are equal: 30.15 is 0.5 % above 30.
@@ -410,23 +374,23 @@ def below_floor(worst_change: Floats, floor: float) -> NDArray[np.bool_]:
 
 
 def decided(probability: Floats, worst_change: Floats, floor: float) -> Floats:
-    """Return the probabilities of ``fail``, set to 0 below the minimum effect size `floor`."""
+    """Return the probabilities of ``fail``, set to 0 where `below_floor` is true."""
     return np.where(below_floor(worst_change, floor), 0.0, probability)
 
 
-def discounted(told: Floats, below: NDArray[np.bool_], beneath: float) -> Floats:
+def discounted(probability: Floats, below: NDArray[np.bool_], beneath: float) -> Floats:
     """Return calibrated probabilities, multiplied by `beneath` where flagged `below`."""
-    return np.where(below, beneath * told, told)
+    return np.where(below, beneath * probability, probability)
 
 
 def verdicts(
-    cuts: DecisionThresholds, told: Floats, below: NDArray[np.bool_], *, beneath: bool
+    cuts: DecisionThresholds, probability: Floats, below: NDArray[np.bool_], *, beneath: bool
 ) -> NDArray[np.str_]:
     """Return the verdicts; nothing fails in rows `below` the minimum effect size.
 
-    `told` are calibrated probabilities, shape (n_comparisons,); `beneath`: whether rows `below` may be
+    `probability` are calibrated probabilities, shape (n_comparisons,); `beneath`: whether rows `below` may be
     ``unsure`` (`DecisionPolicy.beneath`).
     """
-    said = cuts.answers(told)
-    doubted = (said != "pass") & beneath
-    return np.where(below, np.where(doubted, "unsure", "pass"), said)
+    by_threshold = cuts.answers(probability)
+    doubted = (by_threshold != "pass") & beneath
+    return np.where(below, np.where(doubted, "unsure", "pass"), by_threshold)

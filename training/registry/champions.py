@@ -69,32 +69,24 @@ def mlflow() -> Any:
 
 def client() -> Any:
     """Return an MLflow client for the store of this project; a missing SQLite file is created."""
-    store = local_store()
+    flow, store = mlflow(), local_store()
     if store is not None and not store.exists():
-        _begin(store)
-    return mlflow().MlflowClient()
+        from mlflow.store.tracking import DEFAULT_LOCAL_FILE_AND_ARTIFACT_PATH
+        from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
-
-def _begin(store: Path) -> None:
-    """Create MLflow's tables in a file with a write-ahead log.
-
-    MLflow commits some thousand times and would wait for the disk each time. The file gets its name when it
-    is complete, because one with half of the tables would be useless.
-    """
-    mlflow()
-    from mlflow.store.tracking import DEFAULT_LOCAL_FILE_AND_ARTIFACT_PATH
-    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
-
-    store.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(PART, f".{store.name}.", store.parent) as scratch:
-        begun = Path(scratch) / store.name
-        with closing(sqlite3.connect(begun)) as file:
-            file.execute("PRAGMA journal_mode=WAL")
-        tables: Any = SqlAlchemyStore
-        tables(f"sqlite:///{begun}", DEFAULT_LOCAL_FILE_AND_ARTIFACT_PATH).engine.dispose()
-        # another process may have created it
-        with suppress(FileExistsError):
-            store.hardlink_to(begun)
+        store.parent.mkdir(parents=True, exist_ok=True)
+        # the file gets its name when it is complete: one with half of the tables would be useless
+        with TemporaryDirectory(PART, f".{store.name}.", store.parent) as scratch:
+            begun = Path(scratch) / store.name
+            # MLflow commits some thousand times, and would wait for the disk each time without this log
+            with closing(sqlite3.connect(begun)) as file:
+                file.execute("PRAGMA journal_mode=WAL")
+            tables: Any = SqlAlchemyStore
+            tables(f"sqlite:///{begun}", DEFAULT_LOCAL_FILE_AND_ARTIFACT_PATH).engine.dispose()
+            # another process may have created it
+            with suppress(FileExistsError):
+                store.hardlink_to(begun)
+    return flow.MlflowClient()
 
 
 @dataclass(frozen=True)
@@ -106,17 +98,17 @@ class Tracked:
     model_id: str | None = None
 
 
-def note(store: Any, run_id: str, said: str) -> None:
+def note(store: Any, run_id: str, paragraph: str) -> None:
     """Add a paragraph to the description of a run."""
     from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
     before = store.get_run(run_id).data.tags.get(MLFLOW_RUN_NOTE)
-    store.set_tag(run_id, MLFLOW_RUN_NOTE, f"{before}\n\n{said}" if before else said)
+    store.set_tag(run_id, MLFLOW_RUN_NOTE, f"{before}\n\n{paragraph}" if before else paragraph)
 
 
 CHAMPION = "champion"
 CHALLENGER = "challenger"
-#: The tag of a version with the digest of its files; older versions without it are not checked.
+#: The tag of a version with the digest of its files; versions without it are not checked.
 DIGEST = "files_digest"
 #: Suffixes of the files that reading a model may open.
 _READ = (".json", ".npz", ".parquet", ".skops")
@@ -173,7 +165,7 @@ class Version:
             yield self._checked(copy)
 
     def _checked(self, directory: Path) -> Path:
-        if self.tags.get(DIGEST, found := files_digest(directory)) != found:
+        if self.tags.get(DIGEST, digest := files_digest(directory)) != digest:
             raise InputError(f"files of {self.uri} have changed since it was registered", file=directory)
         return directory
 
@@ -197,8 +189,8 @@ class Located:
     @property
     def digest(self) -> str:
         """The digest of its files; if it is registered, the one at registration."""
-        known = self.address.tags.get(DIGEST) if isinstance(self.address, Version) else None
-        return known or files_digest(self.directory)
+        stored = self.address.tags.get(DIGEST) if isinstance(self.address, Version) else None
+        return stored or files_digest(self.directory)
 
     @property
     def uri(self) -> str:
@@ -220,9 +212,9 @@ def downloaded(uri: str) -> Iterator[Path]:
 def files_digest(directory: Path) -> str:
     """Return the SHA-256 of the files in `directory` that reading a model may open, and of their names."""
     digest = hashlib.sha256()
-    for path in sorted(one for one in directory.rglob("*") if one.suffix in _READ and one.is_file()):
-        own = hashlib.sha256(path.read_bytes()).hexdigest()
-        digest.update(f"{path.relative_to(directory).as_posix()}\0{own}\n".encode())
+    for path in sorted(file for file in directory.rglob("*") if file.suffix in _READ and file.is_file()):
+        file_digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        digest.update(f"{path.relative_to(directory).as_posix()}\0{file_digest}\n".encode())
     return digest.hexdigest()
 
 
@@ -239,8 +231,8 @@ def version_of(name: str, alias: str) -> Version | None:
 
 def follows(uri: str | None) -> bool:
     """Return whether an address is an alias (also None, the champion), which may move."""
-    found = _MODEL_URI.fullmatch(uri) if uri is not None and not Path(uri).is_dir() else None
-    return uri is None or (found is not None and found["alias"] is not None)
+    match = _MODEL_URI.fullmatch(uri) if uri is not None and not Path(uri).is_dir() else None
+    return uri is None or (match is not None and match["alias"] is not None)
 
 
 def found(name: Callable[[], str], uri: Address) -> str | Version:
@@ -254,7 +246,11 @@ def found(name: Callable[[], str], uri: Address) -> str | Version:
         return uri
     version = registered(uri or f"models:/{name()}@{CHAMPION}")
     if version is None:
-        raise InputError(_lacking(name, uri))
+        store = local_store()
+        place = f"{_shown()}{', which does not exist' if store and not store.is_file() else ''}"
+        if uri is None:
+            raise InputError(f'no champion of "{name()}" in {place}; make one with: dvc repro')
+        raise InputError(f"no model {uri} in {place}")
     return version
 
 
@@ -272,14 +268,6 @@ def located(name: Callable[[], str], uri: Address) -> Iterator[Located]:
         yield Located(directory, address)
 
 
-def _lacking(name: Callable[[], str], uri: str | None) -> str:
-    store = local_store()
-    place = f"{_shown()}{', which is not there' if store and not store.is_file() else ''}"
-    if uri is None:
-        return f'no champion of "{name()}" in {place}; make one with: dvc repro'
-    return f"no model {uri} in {place}"
-
-
 def _shown() -> str:
     """Return the address of the registry without its password."""
     uri = tracking_uri()
@@ -291,8 +279,8 @@ def registered(uri: str) -> Version | None:
     """Return the version that ``models:/...`` names, or None; InputError if the registry does not answer."""
     match = _MODEL_URI.fullmatch(uri)
     if match is None:
-        told = f"{uri!r} is no model; expected models:/NAME@ALIAS, models:/NAME/VERSION or a directory"
-        raise InputError(told)
+        expected = "models:/NAME@ALIAS, models:/NAME/VERSION or a directory"
+        raise InputError(f"{uri!r} is not the address of a model; expected {expected}")
     name, alias, number = match.groups()
     store = local_store()
     if store is not None and not store.is_file():
@@ -300,37 +288,29 @@ def registered(uri: str) -> Version | None:
         return None
     # MLflow itself resolves the alias latest
     if store is None or alias == "latest":
-        return _from_mlflow(name, alias, number)
-    return _from_file(store, name, alias, number)
-
-
-def _from_file(store: Path, name: str, alias: str | None, number: str | None) -> Version | None:
-    """Read a version from MLflow's tables, because importing MLflow takes seconds."""
-    wanted = {"name": name, "alias": alias, "number": number}
+        flow = mlflow()
+        try:
+            api = client()
+            if alias:
+                entry = api.get_model_version_by_alias(name, alias)
+            else:
+                entry = api.get_model_version(name, number)
+            location = api.get_model_version_download_uri(name, entry.version)
+        except flow.exceptions.MlflowException as exc:
+            if exc.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+                return None
+            raise InputError(f"MLflow at {_shown()} does not answer as expected ({exc})") from exc
+        return Version(name, str(entry.version), dict(entry.tags), location)
+    # from MLflow's tables, because importing MLflow takes seconds
     try:
         with closing(sqlite3.connect(f"{store.as_uri()}?mode=rw", uri=True)) as file:
-            found = file.execute(_VERSION, wanted).fetchone()
-            if found is None:
+            row = file.execute(_VERSION, {"name": name, "alias": alias, "number": number}).fetchone()
+            if row is None:
                 return None
-            version, location = found
+            version, location = row
             tags = dict(file.execute(_TAGS, {"name": name, "version": version}).fetchall())
     except sqlite3.OperationalError as exc:
         raise InputError(f"cannot be read ({exc})", file=store) from exc
     except sqlite3.DatabaseError as exc:
         raise InputError("is not a store of MLflow (no file of SQLite)", file=store) from exc
     return Version(name, str(version), tags, location)
-
-
-def _from_mlflow(name: str, alias: str | None, number: str | None) -> Version | None:
-    flow = mlflow()
-    try:
-        store = client()
-        found = (
-            store.get_model_version_by_alias(name, alias) if alias else store.get_model_version(name, number)
-        )
-        location = store.get_model_version_download_uri(name, found.version)
-    except flow.exceptions.MlflowException as exc:
-        if exc.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
-            return None
-        raise InputError(f"MLflow at {_shown()} does not answer as expected ({exc})") from exc
-    return Version(name, str(found.version), dict(found.tags), location)

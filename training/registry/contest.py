@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.params import Promote
@@ -58,45 +57,25 @@ class Compared:
 
 @dataclass(frozen=True)
 class Means:
-    """The functions of a family for a champion/challenger test.
+    """The functions of a family for a champion/challenger test."""
 
-    Attributes
-    ----------
-    read : callable
-        Reads a model from a directory, or raises.
-    compare : callable
-        Compares the candidate with the champion in a directory; None without a common case.
-    track : callable
-        Logs the candidate in MLflow, with these tags.
-    refused : callable
-        Returns why a candidate in a directory cannot be champion at all; empty if it can.
-    """
-
-    read: Callable[[Path], object]
+    read: Callable[[Path], object]  # reads a model from a directory, or raises
+    #: Compares the candidate with the champion in a directory; None without a common case.
     compare: Callable[[Path], Compared | None]
-    track: Callable[[dict[str, str]], Tracked]
+    track: Callable[[dict[str, str]], Tracked]  # logs the candidate in MLflow, with these tags
+    #: Returns why a candidate in a directory cannot be champion at all; empty if it can.
     refused: Callable[[Path], str] = lambda _: ""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A model that may become champion.
+    """A model that may become champion."""
 
-    Attributes
-    ----------
-    name, model : str
-        The registered name, and the name in the family's catalogue.
-    directory, metrics : Path
-        Its files, and its family's metrics.json.
-    means : callable
-        Returns `Means`; called only if there is a test, as its imports are slow.
-    """
-
-    name: str
-    model: str
+    name: str  # the registered name
+    model: str  # the name in the family's catalogue
     directory: Path
-    metrics: Path
-    means: Callable[[], Means]
+    metrics: Path  # metrics.json of its family
+    means: Callable[[], Means]  # called only if there is a test, as its imports are slow
 
     @property
     def evidence(self) -> str:
@@ -115,7 +94,12 @@ def promoted(candidate: Candidate) -> str:
     champion = version_of(candidate.name, CHAMPION)
     if champion is not None and champion.present:
         reason = _judged(candidate, champion)
-        if reason is not None and _stays_readable(candidate, champion):
+        # the champion is only read if something that reading depends on has changed
+        readable = reason is not None and champion.tags.get("readable") == _reading(candidate, champion)
+        if reason is not None and not readable and not _flaw(candidate.means().read, champion.files):
+            readable = True
+            _note_readable(candidate, champion)
+        if readable:
             return f"{_called(champion)} stands: {reason}"
     elif champion is None:
         refused = version_of(candidate.name, CHALLENGER)
@@ -139,20 +123,10 @@ def _judged(candidate: Candidate, champion: Version) -> str | None:
     return why_not(challenger) if judged == (candidate.evidence, champion.version) else None
 
 
-def _stays_readable(candidate: Candidate, champion: Version) -> bool:
-    """Return whether the champion can be read; only tried if a dependency of reading has changed."""
-    if champion.tags.get("readable") == _reading(candidate, champion):
-        return True
-    if _flaw(candidate.means().read, champion.files):
-        return False
-    _note_readable(candidate, champion)
-    return True
-
-
 def _reading(candidate: Candidate, champion: Version) -> str:
     """Return a digest of all that reading the champion depends on; files change with the code."""
     directories = [candidate.directory, *([champion.directory] if champion.directory else [])]
-    files = [path for one in directories for path in sorted(one.rglob("*")) if path.is_file()]
+    files = [path for folder in directories for path in sorted(folder.rglob("*")) if path.is_file()]
     rest = [digest_of(*files), *TRUSTED_TYPES, *map(version_of_library, _LIBRARIES)]
     return hashlib.sha256("\n".join(rest).encode()).hexdigest()
 
@@ -182,30 +156,8 @@ def _contest(candidate: Candidate, champion: Version | None) -> str:
     if flaw:
         raise InputError(f"cannot be read; run train again ({flaw})", file=candidate.directory)
     alias, reason = _decision(candidate, means, champion)
-    tags = _tags(candidate, champion, reason)
-    tracked = means.track(tags)
-    with downloaded(tracked.model_uri) as kept:
-        # part of the tags from the start, because readers that follow the alias check it
-        tags[DIGEST] = files_digest(kept)
-        alias = register(candidate.name, tracked, tags, alias, champion.version if champion else "")
-    found = version_of(candidate.name, alias)
-    if found is None:
-        raise InputError(f"MLflow does not know {candidate.name}@{alias}, which it was just told")
-    reason = found.tags["reason"]
-    if alias == CHAMPION:
-        _note_readable(candidate, found)
-        return f"{_called(found)} is champion: {reason}"
-    # a person may have made another one champion meanwhile
-    champion = version_of(candidate.name, CHAMPION)
-    if champion is None:
-        return f"there is no champion, {_called(found)} is challenger: {reason}"
-    challenger = f"v{found.version} ({candidate.model}) is challenger"
-    return f"{_called(champion)} stays champion, {challenger}: {reason}"
-
-
-def _tags(candidate: Candidate, champion: Version | None, reason: str) -> dict[str, str]:
     metrics: dict[str, Any] = written(candidate.metrics, "evaluate")
-    return {
+    tags = {
         "evidence": candidate.evidence,
         "model": candidate.model,
         "data_digest": metrics["data"]["digest"],
@@ -213,6 +165,24 @@ def _tags(candidate: Candidate, champion: Version | None, reason: str) -> dict[s
         "reason": reason,
         "judged_against": champion.version if champion and champion.present else "",
     }
+    tracked = means.track(tags)
+    with downloaded(tracked.model_uri) as copy:
+        # part of the tags from the start, because readers that follow the alias check it
+        tags[DIGEST] = files_digest(copy)
+        alias = register(candidate.name, tracked, tags, alias, champion.version if champion else "")
+    version = version_of(candidate.name, alias)
+    if version is None:
+        raise InputError(f"MLflow has no {candidate.name}@{alias}, although it was registered just now")
+    reason = version.tags["reason"]
+    if alias == CHAMPION:
+        _note_readable(candidate, version)
+        return f"{_called(version)} is champion: {reason}"
+    # a person may have made another one champion meanwhile
+    champion = version_of(candidate.name, CHAMPION)
+    if champion is None:
+        return f"there is no champion, {_called(version)} is challenger: {reason}"
+    challenger = f"v{version.version} ({candidate.model}) is challenger"
+    return f"{_called(champion)} stays champion, {challenger}: {reason}"
 
 
 def _decision(candidate: Candidate, means: Means, champion: Version | None) -> tuple[str, str]:
@@ -232,16 +202,13 @@ def _decision(candidate: Candidate, means: Means, champion: Version | None) -> t
         return CHAMPION, f"v{champion.version} cannot be read any more ({_told(exc)})"
     if compared is None:
         return CHAMPION, f"v{champion.version} was judged on other cases"
-    return CHALLENGER if compared.difference.worse else CHAMPION, _reason(compared, champion)
-
-
-def _reason(compared: Compared, champion: Version) -> str:
     difference = compared.difference
-    return (
+    reason = (
         f"{'worse' if difference.worse else 'not worse'} than v{champion.version} on {compared.cases} "
         f"({compared.measure} {difference.observed:+.4f}, {difference.confidence:.0%} interval "
         f"{difference.low:+.4f} to {difference.high:+.4f})"
     )
+    return CHALLENGER if difference.worse else CHAMPION, reason
 
 
 #: The file next to a registered model with its out-of-fold predictions.
@@ -250,28 +217,14 @@ OOF = "oof.parquet"
 
 @dataclass(frozen=True)
 class Kept:
-    """The log of a candidate, and of the models that it was chosen from.
-
-    Attributes
-    ----------
-    data : dict
-        The entry ``data`` of metrics.json.
-    vectors : Path
-        The training table.
-    directory : Path
-        The candidate's files.
-    runs : sequence of TrackedRun
-        The candidate's first, then the others, best first.
-    oof : DataFrame
-        The candidate's out-of-fold predictions.
-    """
+    """The log of a candidate, and of the models that it was chosen from."""
 
     family: str
-    data: dict[str, Any]
-    vectors: Path
-    directory: Path
-    runs: Sequence[TrackedRun]
-    oof: pd.DataFrame
+    data: dict[str, Any]  # the entry ``data`` of metrics.json
+    vectors: Path  # the training table
+    directory: Path  # the candidate's files
+    runs: Sequence[TrackedRun]  # the candidate's first, then the others, best first
+    oof: pd.DataFrame  # the candidate's out-of-fold predictions
 
     def means(
         self, read: Callable[[Path], object], compare: Callable[[pd.DataFrame, pd.DataFrame], Compared | None]
@@ -282,9 +235,9 @@ class Kept:
     def track(self, tags: dict[str, str]) -> Tracked:
         """Log the candidate with its files, and the other models that are not logged yet."""
         book = Logbook(self.family, self.data, self.vectors, tags["evidence"])
-        known = book.known()
+        logged = book.known()
         for run in reversed(self.runs[1:]):
-            if run.name not in known:
+            if run.name not in logged:
                 with book.logged(run):
                     pass
         with book.logged(self.runs[0]) as run_id, tempfile.TemporaryDirectory() as temporary:
@@ -305,17 +258,18 @@ def by_verdicts(keys: Sequence[str], how: Promote, seed: int, cases: str) -> Com
     bootstrap draws whole groups. `cases` is a noun for the reason.
     """
 
-    def compare(own: pd.DataFrame, theirs: pd.DataFrame) -> Compared | None:
-        both = own.merge(theirs[[*keys, "verdict"]], on=list(keys), suffixes=("", "_theirs"))
+    def compare_tables(candidate: pd.DataFrame, champion: pd.DataFrame) -> Compared | None:
+        rows = candidate.merge(champion[[*keys, "verdict"]], on=list(keys), suffixes=("", "_champion"))
         failed, mine, other = (
-            (both[column] == "fail").to_numpy(bool) for column in ("status", "verdict", "verdict_theirs")
+            (rows[column] == "fail").to_numpy(bool) for column in ("status", "verdict", "verdict_champion")
         )
         if failed.all() or not failed.any():
             return None
-        difference = paired_difference(failed, mine, other, _groups(both), **_drawn(how, seed))
+        groups = rows["group"].to_numpy(np.str_)
+        difference = paired_difference(failed, mine, other, groups, **_draws(how, seed))
         return Compared(difference, cases, "balanced accuracy")
 
-    return compare
+    return compare_tables
 
 
 def by_errors(keys: Sequence[str], how: Promote, seed: int, cases: str) -> Compare:
@@ -324,23 +278,19 @@ def by_errors(keys: Sequence[str], how: Promote, seed: int, cases: str) -> Compa
     As `by_verdicts`; both frames have ``predicted``, the candidate's ``measured`` and ``group``.
     """
 
-    def compare(own: pd.DataFrame, theirs: pd.DataFrame) -> Compared | None:
-        both = own.merge(theirs[[*keys, "predicted"]], on=list(keys), suffixes=("", "_theirs"))
-        if both.empty:
+    def compare_tables(candidate: pd.DataFrame, champion: pd.DataFrame) -> Compared | None:
+        rows = candidate.merge(champion[[*keys, "predicted"]], on=list(keys), suffixes=("", "_champion"))
+        if rows.empty:
             return None
         mine, other = (
-            (both[column] / both["measured"] - 1).abs().to_numpy(np.float64)
-            for column in ("predicted", "predicted_theirs")
+            (rows[column] / rows["measured"] - 1).abs().to_numpy(np.float64)
+            for column in ("predicted", "predicted_champion")
         )
-        difference = paired_gain(mine, other, _groups(both), **_drawn(how, seed))
+        difference = paired_gain(mine, other, rows["group"].to_numpy(np.str_), **_draws(how, seed))
         return Compared(difference, cases, "mean error smaller by")
 
-    return compare
+    return compare_tables
 
 
-def _groups(both: pd.DataFrame) -> NDArray[np.str_]:
-    return both["group"].to_numpy(np.str_)
-
-
-def _drawn(how: Promote, seed: int) -> dict[str, Any]:
+def _draws(how: Promote, seed: int) -> dict[str, Any]:
     return {"resamples": how.resamples, "confidence": how.confidence, "seed": seed}

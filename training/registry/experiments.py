@@ -17,7 +17,7 @@ from data.paths import Places
 from data.tables.documents import written
 from data.tables.files import yaml_content
 from training.evaluation.paired_bootstrap import Drawing, OutOfFoldPredictions, Paired, paired
-from training.registry.champions import Version, client, registered
+from training.registry.champions import client, registered
 from training.registry.origins import commit_of
 from training.supply import UnseenSupply, supply
 
@@ -29,42 +29,25 @@ _MODELS = "models:/"
 
 @dataclass(frozen=True)
 class FamilyState:
-    """One family in a state of the project.
+    """One family in a state of the project."""
 
-    `data` is the training data's address, digest and counts; `champions` the entries that evaluation chose,
-    by subject; `unseen` the out-of-fold predictions, empty where files are missing; `figures` is
-    summary.json.
-    """
-
-    data: Mapping[str, Any]
-    champions: Mapping[str, str]
-    unseen: Sequence[OutOfFoldPredictions]
-    figures: Mapping[str, Any] = field(default_factory=dict)
+    data: Mapping[str, Any]  # address, digest and counts of the training data
+    champions: Mapping[str, str]  # the entries that evaluation chose, by subject
+    unseen: Sequence[OutOfFoldPredictions]  # empty where files are missing
+    figures: Mapping[str, Any] = field(default_factory=dict)  # summary.json
 
 
 @dataclass(frozen=True)
 class ProjectState:
-    """A state of the project.
-
-    Attributes
-    ----------
-    name, commit : str
-        As given; the commit is empty for the working directory.
-    params, chosen : mapping
-        params.yaml by dotted names; the parameters that a registered version was trained with.
-    root : Path
-        A directory with its files, laid out as in the project.
-    notes : tuple of str
-        What is missing, and how far the state can be trusted.
-    """
+    """A state of the project."""
 
     name: str
-    commit: str
-    params: Mapping[str, Any]
+    commit: str  # empty for the working directory
+    params: Mapping[str, Any]  # params.yaml by dotted names
     families: Mapping[str, FamilyState]
-    root: Path
-    notes: tuple[str, ...] = ()
-    chosen: Mapping[str, Any] = field(default_factory=dict)
+    root: Path  # a directory with its files, laid out as in the project
+    notes: tuple[str, ...] = ()  # missing files, and differences from the commit
+    chosen: Mapping[str, Any] = field(default_factory=dict)  # parameters of a registered version
 
 
 @contextmanager
@@ -85,8 +68,8 @@ def opened(
             for path in unseen.files
             if not (project / path).exists()
         ]
-        told = [f"{_listed(missing, 'not here')}; make what is missing with: uv run dvc repro"]
-        yield _read(name, "", project, told if missing else [])
+        note = f"{_listed(missing, 'not here')}; make what is missing with: uv run dvc repro"
+        yield _read(name, "", project, [note] if missing else [])
         return
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch)
@@ -113,45 +96,37 @@ def fetched(name: str, project: Path, root: Path) -> tuple[str, list[str]]:
             checked_out, changed = here.scm.get_rev(), here.scm.is_dirty()
         with Repo(str(project), rev=commit) as repo:
             files = DVCFileSystem(repo=repo)
-            missing = [path for path in _wanted(files) if not _copied(files, path, root)]
+            wanted = [PARAMS]
+            for family, unseen in _supplied().items():
+                places = Places(family)
+                metrics, summary = places.metrics.as_posix(), places.summary.as_posix()
+                if files.isfile(metrics):
+                    wanted += [metrics, *filter(files.isfile, [summary]), *unseen.files]
+            missing = [path for path in wanted if not _copied(files, path, root)]
     except DvcException as exc:
-        told = f"{exc}; expected a commit, an experiment of DVC, {WORKSPACE} or {_MODELS}NAME/VERSION"
-        raise InputError(told, place=f'"{name}"') from exc
+        expected = f"expected a commit, an experiment of DVC, {WORKSPACE} or {_MODELS}NAME/VERSION"
+        raise InputError(f"{exc}; {expected}", place=f'"{name}"') from exc
     if not missing:
         return commit, []
     absent = _listed(missing, "neither in git nor in DVC's cache")
     if remotes:
         return commit, [f"{absent}; get what is missing with: uv run dvc fetch --all-commits"]
-    again = f"again-{commit[:10]}"
-    how = f"uv run dvc exp run --temp --name {again}"
+    repeated = f"again-{commit[:10]}"
+    how = f"uv run dvc exp run --temp --name {repeated}"
     if commit != checked_out:
         how = f"git checkout {commit[:10]} && {how} && git checkout -"
     if changed:
         how = f"git stash && {how} && git stash pop"
-    note = (
-        f"{absent}, and no remote is configured; make what is missing with: {how}; then compare with {again}"
-    )
-    return commit, [note]
+    advice = f"make what is missing with: {how}; then compare with {repeated}"
+    return commit, [f"{absent}, and no remote is configured; {advice}"]
 
 
-def _listed(missing: Sequence[str], where: str) -> str:
-    return f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} {where}"
-
-
-def _wanted(files: Any) -> Iterator[str]:
-    """Yield the paths of the files that a commit should have for each family evaluated there."""
-    yield PARAMS
-    for family, unseen in _supplied().items():
-        metrics = Places(family).metrics.as_posix()
-        if files.isfile(metrics):
-            yield metrics
-            summary = Places(family).summary.as_posix()
-            yield from (summary, *unseen.files) if files.isfile(summary) else unseen.files
+def _listed(missing: Sequence[str], place: str) -> str:
+    return f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} {place}"
 
 
 def _supplied() -> dict[str, UnseenSupply]:
-    known = {family: supply(family).unseen for family in FAMILIES}
-    return {family: unseen() for family, unseen in known.items() if unseen is not None}
+    return {family: unseen() for family in FAMILIES if (unseen := supply(family).unseen) is not None}
 
 
 def _copied(files: Any, path: str, root: Path) -> bool:
@@ -190,16 +165,16 @@ def _read(name: str, commit: str, root: Path, lacking: Sequence[str]) -> Project
                 notes.append(str(error).replace(f"{root}/", ""))
         families[family] = FamilyState(metrics["data"], _champions(metrics, unseen), unseen, figures)
     if not families:
-        raise InputError("; ".join(["holds nothing that was evaluated", *notes]), place=f'"{name}"')
+        raise InputError("; ".join(["no family was evaluated", *notes]), place=f'"{name}"')
     return ProjectState(name, commit, params_of(root / PARAMS), families, root, tuple(notes))
 
 
 def _champions(metrics: Mapping[str, Any], unseen: Sequence[OutOfFoldPredictions]) -> dict[str, str]:
     """Return the best entry by subject: the champion of metrics.json if it is present, else the first."""
     first: dict[str, str] = {}
-    for one in unseen:
-        if one.what not in first or one.entry == metrics["champion"]:
-            first[one.what] = one.entry
+    for predictions in unseen:
+        if predictions.what not in first or predictions.entry == metrics["champion"]:
+            first[predictions.what] = predictions.entry
     return first
 
 
@@ -210,10 +185,10 @@ def params_of(path: Path) -> dict[str, Any]:
 
 
 def _flat(section: Mapping[str, Any], above: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for name, value in section.items():
-        found |= _flat(value, f"{above}{name}.") if isinstance(value, dict) else {f"{above}{name}": value}
-    return found
+        flat |= _flat(value, f"{above}{name}.") if isinstance(value, dict) else {f"{above}{name}": value}
+    return flat
 
 
 def _of_version(name: str, project: Path, root: Path) -> ProjectState:
@@ -224,7 +199,14 @@ def _of_version(name: str, project: Path, root: Path) -> ProjectState:
     store = client()
     run = store.get_run(store.get_model_version(version.name, version.version).run_id)
     family = store.get_experiment(run.info.experiment_id).name
-    unseen = _kept(family, version, run.info.run_name, project)
+    if not version.present:
+        raise InputError("its files are gone", file=version.directory, place=f'"{version.uri}"')
+    supplied = _supplied().get(family)
+    if supplied is None:
+        problem = f"the family {family!r} stores no out-of-fold predictions"
+        raise InputError(problem, place=f'"{version.uri}"')
+    with version.files() as directory:
+        unseen = supplied.kept(directory, run.info.run_name, project)
     commit, dirty = commit_of(run.data.tags)
     notes = [] if commit else ["it was trained outside of git: its params.yaml is not known"]
     try:
@@ -235,22 +217,12 @@ def _of_version(name: str, project: Path, root: Path) -> ProjectState:
     if dirty:
         notes.append(f"{name} was trained in a working tree that differed from commit {commit[:10]}")
     data = {"digest": version.tags.get("data_digest", "")}
-    for one in (run.inputs.dataset_inputs if run.inputs else ())[:1]:
-        counts = json.loads(one.dataset.profile or "{}")
-        data = {"path": one.dataset.name, "format": one.dataset.source_type, **counts, **data}
+    for source in (run.inputs.dataset_inputs if run.inputs else ())[:1]:
+        counts = json.loads(source.dataset.profile or "{}")
+        data = {"path": source.dataset.name, "format": source.dataset.source_type, **counts, **data}
     state = FamilyState(data, {unseen.what: unseen.entry}, [unseen])
-    chosen = {f"{family}: {knob}": value for knob, value in run.data.params.items()}
+    chosen = {f"{family}: {param}": value for param, value in run.data.params.items()}
     return ProjectState(name, commit, params_of(root / PARAMS), {family: state}, root, tuple(notes), chosen)
-
-
-def _kept(family: str, version: Version, run: str, project: Path) -> OutOfFoldPredictions:
-    if not version.present:
-        raise InputError("its files are gone", file=version.directory, place=f'"{version.uri}"')
-    supplied = _supplied().get(family)
-    if supplied is None:
-        raise InputError(f"the family {family!r} keeps nothing to compare", place=f'"{version.uri}"')
-    with version.files() as directory:
-        return supplied.kept(directory, run, project)
 
 
 @dataclass(frozen=True)
@@ -264,19 +236,15 @@ class ValueChange:
 
 @dataclass(frozen=True)
 class FamilyDifference:
-    """The differences of two states in one family.
-
-    `champions` are compared by subject, `entries` with the entry of the same name (without flips); `only`
-    lists entries of one state alone; `compared` is False where predictions are missing in one state.
-    """
+    """The differences of two states in one family."""
 
     family: str
     data: tuple[ValueChange, ...]
-    champions: tuple[Paired, ...]
-    entries: tuple[Paired, ...]
-    only: tuple[str, ...]
+    champions: tuple[Paired, ...]  # by subject
+    entries: tuple[Paired, ...]  # entries of the same name, without flips
+    only: tuple[str, ...]  # entries of one state alone
     figures: tuple[ValueChange, ...] = ()
-    compared: bool = True
+    compared: bool = True  # False where predictions are missing in one state
 
 
 @dataclass(frozen=True)
@@ -295,79 +263,68 @@ class ExperimentsDifference:
 def differences(before: ProjectState, after: ProjectState) -> ExperimentsDifference:
     """Compare two states of the project; InputError if they have no family in common."""
     how = Drawing(seed=int(after.params.get("seed", before.params.get("seed", 0))))
-    common = [one for one in FAMILIES if one in before.families and one in after.families]
+    common = [family for family in FAMILIES if family in before.families and family in after.families]
     if not common:
-        named = (f"{one.name} has {', '.join(one.families)}" for one in (before, after))
-        raise InputError(f"nothing can be compared: {'; '.join(named)}")
-    found = tuple(_of_family(one, before.families[one], after.families[one], how) for one in common)
+        lists = (f"{state.name} has {', '.join(state.families)}" for state in (before, after))
+        raise InputError(f"nothing can be compared: {'; '.join(lists)}")
+    families = tuple(_of_family(name, before.families[name], after.families[name], how) for name in common)
+    # without the parameters of families that are not compared
+    left_out = {*FAMILIES} - {*common}
+    params = changed(before.params, after.params)
+    chosen = changed(before.chosen, after.chosen) if before.chosen and after.chosen else ()
     return ExperimentsDifference(
         before.name,
         after.name,
         (before.commit, after.commit),
-        _params(before, after, common),
-        found,
-        tuple(_notes(before, after, found)),
+        (*(change for change in params if change.name.partition(".")[0] not in left_out), *chosen),
+        families,
+        tuple(_notes(before, after, families)),
         how,
     )
-
-
-def _params(before: ProjectState, after: ProjectState, families: Sequence[str]) -> tuple[ValueChange, ...]:
-    """Return the changed parameters, without those of families that are not compared."""
-    left = [family for family in FAMILIES if family not in families]
-    knobs = changed(before.params, after.params)
-    chosen = changed(before.chosen, after.chosen) if before.chosen and after.chosen else ()
-    return (*(one for one in knobs if one.name.partition(".")[0] not in left), *chosen)
 
 
 def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[ValueChange, ...]:
     """Return the values that differ, by name."""
     names = sorted({*before, *after})
     pairs = (ValueChange(name, before.get(name), after.get(name)) for name in names)
-    return tuple(one for one in pairs if one.before != one.after)
+    return tuple(change for change in pairs if change.before != change.after)
 
 
 def _of_family(family: str, before: FamilyState, after: FamilyState, how: Drawing) -> FamilyDifference:
-    old = {(one.what, one.entry): one for one in before.unseen}
-    new = {(one.what, one.entry): one for one in after.unseen}
+    old = {(predictions.what, predictions.entry): predictions for predictions in before.unseen}
+    new = {(predictions.what, predictions.entry): predictions for predictions in after.unseen}
     best = [
         paired(old[what, before.champions[what]], new[what, entry], how)
         for what, entry in after.champions.items()
         if what in before.champions
     ]
-    both = [replace(paired(old[key], own, how), flips=()) for key, own in new.items() if key in old]
+    entries = [replace(paired(old[key], newer, how), flips=()) for key, newer in new.items() if key in old]
     # a registered version has a single entry
-    lacking = sorted({*old} ^ {*new}) if min(len(old), len(new)) > 1 else []
-    only = [f"{what}: {entry}" for what, entry in lacking]
+    unpaired = sorted({*old} ^ {*new}) if min(len(old), len(new)) > 1 else []
     figures = changed(before.figures, after.figures) if before.figures and after.figures else ()
     return FamilyDifference(
         family,
         changed(before.data, after.data),
         tuple(best),
-        tuple(both),
-        tuple(only),
+        tuple(entries),
+        tuple(f"{what}: {entry}" for what, entry in unpaired),
         figures,
         bool(old and new),
     )
 
 
-def _notes(before: ProjectState, after: ProjectState, found: Sequence[FamilyDifference]) -> Iterator[str]:
-    yield from (f"{one.name}: {note}" for one in (before, after) for note in one.notes)
-    for one, other in ((before, after), (after, before)):
-        left = [family for family in one.families if family not in other.families]
-        if left:
-            yield f"{', '.join(left)} cannot be compared: {other.name} has nothing of it"
-    if families := [one.family for one in found if not one.compared]:
+def _notes(before: ProjectState, after: ProjectState, families: Sequence[FamilyDifference]) -> Iterator[str]:
+    yield from (f"{state.name}: {note}" for state in (before, after) for note in state.notes)
+    for state, other in ((before, after), (after, before)):
+        left_out = [family for family in state.families if family not in other.families]
+        if left_out:
+            yield f"{', '.join(left_out)} cannot be compared: missing in {other.name}"
+    if incomplete := [difference.family for difference in families if not difference.compared]:
         yield (
-            f"{', '.join(families)}: one state lacks predictions; parameters, data and the figures of"
-            " summary.json are compared, without intervals and flipped verdicts"
+            f"{', '.join(incomplete)}: predictions of one state are missing; parameters, data and the"
+            " figures of summary.json are compared, without intervals and flipped verdicts"
         )
-    for family in found:
-        yield from _doubts(family)
-
-
-def _doubts(one: FamilyDifference) -> Iterator[str]:
-    """Yield notes on cases, labels or folds that differ."""
-    for best in one.champions:
+    for best in [champion for difference in families for champion in difference.champions]:
         if best.only_before or best.only_after:
             yield (
                 f"{best.what}: {best.common} cases are in both and are compared, {best.only_before} are only"
@@ -379,9 +336,9 @@ def _doubts(one: FamilyDifference) -> Iterator[str]:
                 " scored by these labels"
             )
         if best.common and best.other_folds is None:
-            yield f"{best.what}: a registered version of before does not say in which folds its cases were"
+            yield f"{best.what}: the folds of the cases are not known for one of the states"
         if best.other_folds:
             yield (
-                f"{best.what}: {best.other_folds} of {best.common} cases lie in another fold, and were judged"
-                " after other lessons"
+                f"{best.what}: {best.other_folds} of {best.common} cases are in another fold, and were judged"
+                " by models trained on other cases"
             )

@@ -6,6 +6,7 @@ import getpass
 import json
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +18,6 @@ from training.registry.champions import (
     CHAMPION,
     DIGEST,
     STANDING,
-    Version,
     client,
     mlflow,
     project_root,
@@ -57,15 +57,6 @@ def commit_of(tags: Mapping[str, str]) -> tuple[str, bool]:
     return tags.get(mlflow_tags.MLFLOW_GIT_COMMIT, ""), dirty
 
 
-def holds_data(root: Path, commit: str, path: str) -> bool | None:
-    """Return whether a commit has the data at `path`, in git or DVC; None for an unknown commit."""
-    if not _git(root, "rev-parse", "--quiet", "--verify", f"{commit}^{{commit}}"):
-        return None
-    return any(
-        _git(root, "rev-parse", "--quiet", "--verify", f"{commit}:./{one}") for one in (path, f"{path}.dvc")
-    )
-
-
 def _git(root: Path, *words: str) -> str:
     try:
         done = subprocess.run(
@@ -82,158 +73,95 @@ class NoVersionError(InputError):
 
 @dataclass(frozen=True)
 class SourceData:
-    """What a model was trained on.
+    """The data that a model was trained on."""
 
-    Attributes
-    ----------
-    path, format : str
-        Of the measurements.
-    digest : str
-        SHA-256 of the training table.
-    counts : dict
-        What it held.
-    """
-
+    #: path, format: of the measurements.
     path: str = ""
     format: str = ""
-    digest: str = ""
-    counts: Mapping[str, Any] = field(default_factory=dict)
+    digest: str = ""  # SHA-256 of the training table
+    counts: Mapping[str, Any] = field(default_factory=dict)  # sizes of the training table
 
 
 @dataclass(frozen=True)
 class SourceCode:
-    """What it was trained by.
-
-    Attributes
-    ----------
-    commit, branch : str
-        Empty without git.
-    dirty : bool or None
-        Whether code or parameters differed from the commit; None where that is not known.
-    by : str
-        Who ran it.
-    obstacle : str
-        Why this commit cannot train the version again; empty where it can.
-    """
+    """The code that a model was trained by; commit and branch are empty without git."""
 
     commit: str = ""
     branch: str = ""
-    dirty: bool | None = None
-    by: str = ""
-    obstacle: str = ""
+    dirty: bool | None = None  # whether code or parameters differed from the commit; None: not known
+    by: str = ""  # the user
+    obstacle: str = ""  # why this commit cannot train the version again; empty if it can
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a version comes from.
-
-    Attributes
-    ----------
-    name, version, uri : str
-    model : str
-        Its name among the family's.
-    digest : str
-        SHA-256 of its files, as registered.
-    registered_at : str
-        When, in UTC, as ISO 8601 has it.
-    standing : str
-        ``champion``, ``challenger``, or that it was.
-    reason, judged_against : str
-        What the contest found, and the version that it was held against.
-    reign : ChampionRecord or None
-        Who made it champion, when, how and why; None if it never was.
-    run : str
-        In MLflow; empty if the version was made without one, and then so is what follows.
-    data, code
-    params, metrics : mapping
-        Of training, and of held-out cases.
-    """
+    """The origin of a registered version; without a run in MLflow, `run` and all later fields are empty."""
 
     name: str
     version: str
     uri: str
-    model: str
-    digest: str
-    registered_at: str
-    standing: str
-    reason: str
-    judged_against: str
-    reign: ChampionRecord | None
+    model: str  # its name in the family's catalogue
+    digest: str  # SHA-256 of its files, as registered
+    registered_at: str  # UTC, ISO 8601
+    standing: str  # champion, challenger, former champion or former challenger
+    reason: str  # the result of the champion/challenger test
+    judged_against: str  # the champion's version in that test
+    reign: ChampionRecord | None  # its latest promotion; None if it never was champion
     run: str
     data: SourceData
     code: SourceCode
-    params: Mapping[str, str]
-    metrics: Mapping[str, float]
+    params: Mapping[str, str]  # of training
+    metrics: Mapping[str, float]  # of held-out cases
 
 
 def origin(name: str, version: str) -> Origin:
     """Return the origin of a version; raise NoVersionError if it does not exist."""
-    found = registered(f"models:/{name}/{version}") if version.isdigit() else None
-    if found is None:
-        raise NoVersionError(f'there is no version "{version}" of a model "{name}"')
-    store = client()
-    known = store.get_model_version(name, version)
-    run = _run(store, known.run_id)
-    data, tags = _data(run, found), {} if run is None else run.data.tags
+    match = registered(f"models:/{name}/{version}") if version.isdigit() else None
+    if match is None:
+        raise NoVersionError(f'version "{version}" of the model "{name}" does not exist')
+    from mlflow.utils import mlflow_tags
+
+    store, run = client(), None
+    entry, tags = store.get_model_version(name, version), match.tags
+    if entry.run_id:
+        # it may have been deleted
+        with suppress(mlflow().exceptions.MlflowException):
+            run = store.get_run(entry.run_id)
+    data, ran = SourceData(digest=tags.get("data_digest", "")), {} if run is None else run.data.tags
+    if run is not None and run.inputs.dataset_inputs:
+        source = run.inputs.dataset_inputs[0].dataset
+        counts = json.loads(source.profile or "{}")
+        data = SourceData(source.name, source.source_type, data.digest or source.digest, counts)
+    commit, dirty = commit_of(ran)
+    changed = dirty if ran.get(mlflow_tags.MLFLOW_GIT_DIRTY) else None
+    branch, user = (ran.get(tag, "") for tag in (mlflow_tags.MLFLOW_GIT_BRANCH, mlflow_tags.MLFLOW_USER))
     return Origin(
         name,
-        found.version,
-        found.uri,
-        found.tags.get("model", ""),
-        found.tags.get(DIGEST, ""),
-        datetime.fromtimestamp(known.creation_timestamp / 1000, UTC).isoformat(timespec="seconds"),
-        next((one for one in (CHAMPION, CHALLENGER) if one in known.aliases), found.tags.get(STANDING, "")),
-        found.tags.get("reason", ""),
-        found.tags.get("judged_against", ""),
-        ChampionRecord.of(found),
+        match.version,
+        match.uri,
+        tags.get("model", ""),
+        tags.get(DIGEST, ""),
+        datetime.fromtimestamp(entry.creation_timestamp / 1000, UTC).isoformat(timespec="seconds"),
+        next((alias for alias in (CHAMPION, CHALLENGER) if alias in entry.aliases), tags.get(STANDING, "")),
+        tags.get("reason", ""),
+        tags.get("judged_against", ""),
+        ChampionRecord.of(match),
         "" if run is None else run.info.run_id,
         data,
-        _code(tags, data),
+        SourceCode(commit, branch, changed, user, _obstacle(commit, changed, data)),
         {} if run is None else dict(sorted(run.data.params.items())),
         {} if run is None else dict(sorted(run.data.metrics.items())),
     )
 
 
-def _run(store: Any, run_id: str | None) -> Any:
-    """Return a run; None if it does not exist, or was deleted."""
-    try:
-        return store.get_run(run_id) if run_id else None
-    except mlflow().exceptions.MlflowException:
-        return None
-
-
-def _data(run: Any, found: Version) -> SourceData:
-    given = [] if run is None else [one.dataset for one in run.inputs.dataset_inputs]
-    digest = found.tags.get("data_digest", "")
-    if not given:
-        return SourceData(digest=digest)
-    counts = json.loads(given[0].profile or "{}")
-    return SourceData(given[0].name, given[0].source_type, digest or given[0].digest, counts)
-
-
-def _code(tags: Mapping[str, str], data: SourceData) -> SourceCode:
-    from mlflow.utils import mlflow_tags
-
-    commit, branch, dirty, by = (
-        tags.get(name, "")
-        for name in (
-            mlflow_tags.MLFLOW_GIT_COMMIT,
-            mlflow_tags.MLFLOW_GIT_BRANCH,
-            mlflow_tags.MLFLOW_GIT_DIRTY,
-            mlflow_tags.MLFLOW_USER,
-        )
-    )
-    changed = dirty == "true" if dirty else None
-    return SourceCode(commit, branch, changed, by, _obstacle(commit, changed, data))
-
-
 def _obstacle(commit: str, changed: bool | None, data: SourceData) -> str:
     """Return why a commit cannot train a version again, and how to avoid that; empty if it can."""
     if commit and changed is False and data.path:
-        there = holds_data(project_root(), commit, data.path)
-        if there is None:
+        root, check = project_root(), ("rev-parse", "--quiet", "--verify")
+        if not _git(root, *check, f"{commit}^{{commit}}"):
             return f"this repository has no commit {commit[:12]}; run git fetch, and trace it again"
-        problem = "" if there else f"its data {data.path} is in no commit, neither in git nor tracked by DVC"
+        tracked = any(_git(root, *check, f"{commit}:./{path}") for path in (data.path, f"{data.path}.dvc"))
+        problem = "" if tracked else f"its data {data.path} is in no commit, neither in git nor in DVC"
     elif not commit:
         problem = "it was trained outside of git"
     elif changed is False:

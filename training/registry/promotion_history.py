@@ -53,23 +53,13 @@ class MovedError(InputError):
 
 @dataclass(frozen=True)
 class ChampionRecord:
-    """That a version became champion.
-
-    Attributes
-    ----------
-    version : str
-    way : {"contest", "promote", "rollback", "by hand"}
-    because : str
-    by : str
-        Who did it, or ran the contest.
-    at : str
-        When, in UTC, as ISO 8601 has it.
-    """
+    """The record of one promotion."""
 
     version: str
     way: Way
     because: str
-    by: str = field(default_factory=getpass.getuser)
+    by: str = field(default_factory=getpass.getuser)  # the user who promoted it, or ran the test
+    #: UTC, ISO 8601
     at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="microseconds"))
 
     @property
@@ -85,12 +75,12 @@ class ChampionRecord:
     @classmethod
     def of(cls, version: Version) -> ChampionRecord | None:
         """Read the tags of a version; None if they have no record."""
-        told = {
+        values = {
             name.removeprefix(CROWNED): value
             for name, value in version.tags.items()
             if name.startswith(CROWNED)
         }
-        return cls(version.version, **told) if told.keys() == {"way", "because", "by", "at"} else None  # type: ignore[arg-type]
+        return cls(version.version, **values) if values.keys() == {"way", "because", "by", "at"} else None  # type: ignore[arg-type]
 
 
 _DID = {"contest": "found best", "promote": "promoted", "rollback": "brought back", "by hand": "moved"}
@@ -98,9 +88,10 @@ _DID = {"contest": "found best", "promote": "promoted", "rollback": "brought bac
 
 def why(champion: Version) -> str:
     """Return why a version is champion: the reason of a person, or of the champion/challenger test."""
-    reign = ChampionRecord.of(champion)
-    by_person = reign is not None and reign.way in {"promote", "rollback"}
-    return reign.told if reign is not None and by_person else champion.tags.get("reason", "")
+    record = ChampionRecord.of(champion)
+    if record is not None and record.way in {"promote", "rollback"}:
+        return record.told
+    return champion.tags.get("reason", "")
 
 
 def why_not(challenger: Version) -> str:
@@ -128,18 +119,22 @@ def before(moves: Sequence[ChampionRecord]) -> str | None:
     return line[-2] if len(line) > 1 else None
 
 
-def register(name: str, tracked: Tracked, tags: Mapping[str, str], alias: str, instead: str) -> str:
+def register(name: str, tracked: Tracked, tags: Mapping[str, str], alias: str, former: str) -> str:
     """Register a model of MLflow as a version of `name` with an alias; return the alias.
 
-    `alias` is the outcome of the test; `instead` the champion it was compared with (empty: no champion). If
+    `alias` is the outcome of the test; `former` the champion it was compared with (empty: no champion). If
     another version has become champion meanwhile, the new version is challenger.
     """
     store = client()
     with moving(name):
-        now = _bearers(_beginning(store, name)).get(CHAMPION, "")
-        if alias == CHAMPION and now != instead:
+        try:
+            model = _model(store, name)
+        except InputError:
+            model = store.create_registered_model(name)
+        now = _bearers(model).get(CHAMPION, "")
+        if alias == CHAMPION and now != former:
             alias, tags = CHALLENGER, {**tags, "reason": f"v{now} became champion meanwhile"}
-        version = _cut_off(store, name, tags["evidence"]) or store.create_model_version(
+        version = _interrupted(store, name, tags["evidence"]) or store.create_model_version(
             name,
             tracked.model_uri,
             run_id=tracked.run_id,
@@ -155,32 +150,21 @@ def register(name: str, tracked: Tracked, tags: Mapping[str, str], alias: str, i
     return alias
 
 
-def _cut_off(store: Any, name: str, evidence: str) -> Any:
+def _interrupted(store: Any, name: str, evidence: str) -> Any:
     """Return the version that an interrupted test on this evidence made, or None."""
     for version in store.search_model_versions(f"name = '{name}'"):
-        if version.tags.get("evidence") == evidence and _standing(store, version.run_id) == CANDIDATE:
-            return version
+        if version.tags.get("evidence") == evidence:
+            # its run may have been deleted
+            with suppress(mlflow().exceptions.MlflowException):
+                if store.get_run(version.run_id).data.tags.get(STANDING) == CANDIDATE:
+                    return version
     return None
 
 
-def _standing(store: Any, run_id: str) -> str:
-    # it may have been deleted
-    with suppress(mlflow().exceptions.MlflowException):
-        return str(store.get_run(run_id).data.tags.get(STANDING, ""))
-    return ""
-
-
-def _beginning(store: Any, name: str) -> Any:
-    """Return the registered model `name`, created if it does not exist."""
-    with suppress(mlflow().exceptions.MlflowException):
-        return store.get_registered_model(name)
-    return store.create_registered_model(name)
-
-
-def promote_version(name: str, version: str, reign: ChampionRecord, instead: str) -> None:
+def promote_version(name: str, version: str, record: ChampionRecord, former: str) -> None:
     """Make a version champion; the former champion becomes challenger, and is still compared with it.
 
-    `instead` is the version that was champion at the decision (empty: no champion); raises MovedError if it
+    `former` is the version that was champion at the decision (empty: no champion); raises MovedError if it
     is not champion any more.
     """
     store = client()
@@ -188,16 +172,16 @@ def promote_version(name: str, version: str, reign: ChampionRecord, instead: str
         model = _model(store, name)
         aliases, moves = _bearers(model), _reigns(model.tags)
         now = aliases.get(CHAMPION, "")
-        if now != instead:
-            said = f" ({moves[-1].told})" if moves and moves[-1].version == now else ""
-            told = f"v{now} is champion of {name} meanwhile" if now else f"{name} has no champion any more"
-            raise MovedError(f"{told}{said}; look again, then decide")
-        if instead:
-            reason = f"{reign.by} preferred v{version}: {reign.because}"
-            challenge(store, name, instead, {REPLACED: reason, "judged_against": version})
+        if now != former:
+            reason = f" ({moves[-1].told})" if moves and moves[-1].version == now else ""
+            change = f"v{now} is champion of {name} meanwhile" if now else f"{name} has no champion any more"
+            raise MovedError(f"{change}{reason}; review the champion, then decide again")
+        if former:
+            reason = f"{record.by} preferred v{version}: {record.because}"
+            challenge(store, name, former, {REPLACED: reason, "judged_against": version})
         elif aliases.get(CHALLENGER) == version:
             store.delete_registered_model_alias(name, CHALLENGER)
-        succeed(store, name, reign)
+        succeed(store, name, record)
         settle(store, name)
 
 
@@ -208,21 +192,21 @@ def challenge(store: Any, name: str, version: str, tags: Mapping[str, str]) -> N
     store.set_registered_model_alias(name, CHALLENGER, version)
 
 
-def succeed(store: Any, name: str, reign: ChampionRecord) -> None:
+def succeed(store: Any, name: str, record: ChampionRecord) -> None:
     """Give a version the alias of the champion, and record when and why."""
-    for tag, value in reign.tags.items():
-        store.set_model_version_tag(name, reign.version, tag, value)
-    if REPLACED in store.get_model_version(name, reign.version).tags:
-        store.delete_model_version_tag(name, reign.version, REPLACED)
-    _keep(store, name, reign)
+    for tag, value in record.tags.items():
+        store.set_model_version_tag(name, record.version, tag, value)
+    if REPLACED in store.get_model_version(name, record.version).tags:
+        store.delete_model_version_tag(name, record.version, REPLACED)
+    _keep(store, name, record)
     # last, so that the reason is visible whenever the alias is
-    store.set_registered_model_alias(name, CHAMPION, reign.version)
+    store.set_registered_model_alias(name, CHAMPION, record.version)
 
 
-def _keep(store: Any, name: str, reign: ChampionRecord) -> None:
+def _keep(store: Any, name: str, record: ChampionRecord) -> None:
     # keys in MLflow must not contain "+"
-    key = f"{MOVED}{reign.at.replace('+00:00', 'Z')}"
-    store.set_registered_model_tag(name, key, json.dumps(asdict(reign)))
+    key = f"{MOVED}{record.at.replace('+00:00', 'Z')}"
+    store.set_registered_model_tag(name, key, json.dumps(asdict(record)))
 
 
 def settle(store: Any, name: str) -> None:
@@ -233,39 +217,41 @@ def settle(store: Any, name: str) -> None:
     if now is not None and (not moves or moves[-1].version != now):
         moves.append(ChampionRecord(now, "by hand", "the alias was moved in MLflow", by=""))
         _keep(store, name, moves[-1])
-    reigned = {one.version for one in moves}
-    for found in store.search_model_versions(f"name = '{name}'"):
-        alias = next((one for one in (CHAMPION, CHALLENGER) if aliases.get(one) == str(found.version)), "")
-        last = found.tags.get(STANDING, "").removeprefix("former ")
-        former = CHAMPION if str(found.version) in reigned else last if last == CHALLENGER else ""
-        standing = alias or (f"former {former}" if former else found.tags.get(STANDING, ""))
-        if standing and standing != found.tags.get(STANDING):
-            _stands(store, found, standing, aliases.get(standing.removeprefix("former "), ""))
+    former_champions = {bearer.version for bearer in moves}
+    for version in store.search_model_versions(f"name = '{name}'"):
+        alias = next(
+            (bearer for bearer in (CHAMPION, CHALLENGER) if aliases.get(bearer) == str(version.version)), ""
+        )
+        last = version.tags.get(STANDING, "").removeprefix("former ")
+        former = CHAMPION if str(version.version) in former_champions else last if last == CHALLENGER else ""
+        role = alias or (f"former {former}" if former else version.tags.get(STANDING, ""))
+        if role and role != version.tags.get(STANDING):
+            _stands(store, version, role, aliases.get(role.removeprefix("former "), ""))
 
 
-def _stands(store: Any, found: Any, standing: str, bearer: str) -> None:
+def _stands(store: Any, entry: Any, role: str, bearer: str) -> None:
     """Write the role of a version to its tags, and to the tags and the description of its run."""
-    store.set_model_version_tag(found.name, found.version, STANDING, standing)
-    shown = f"[{found.name} v{{0}}](#/models/{found.name}/versions/{{0}})"
-    if standing.startswith("former "):
+    store.set_model_version_tag(entry.name, entry.version, STANDING, role)
+    shown = f"[{entry.name} v{{0}}](#/models/{entry.name}/versions/{{0}})"
+    if role.startswith("former "):
         since = f" since {shown.format(bearer)}" if bearer else ""
-        said = f"No longer {standing.removeprefix('former ')}{since}."
+        paragraph = f"No longer {role.removeprefix('former ')}{since}."
     else:
-        version = registered(f"models:/{found.name}/{found.version}")
-        telling = why if standing == CHAMPION else why_not
+        version = registered(f"models:/{entry.name}/{entry.version}")
+        telling = why if role == CHAMPION else why_not
         reason = "" if version is None else telling(version)
-        said = f"**{standing.capitalize()}**: {shown.format(found.version)}; {reason}."
+        paragraph = f"**{role.capitalize()}**: {shown.format(entry.version)}; {reason}."
     # a version made by hand has no run, and a run may have been deleted
-    if found.run_id:
+    if entry.run_id:
         with suppress(mlflow().exceptions.MlflowException):
-            store.set_tag(found.run_id, STANDING, standing)
-            note(store, found.run_id, said)
+            store.set_tag(entry.run_id, STANDING, role)
+            note(store, entry.run_id, paragraph)
 
 
 def settled(name: str) -> None:
     """Settle moves made by hand; it takes milliseconds without such moves."""
-    borne = {alias: version_of(name, alias) for alias in (CHAMPION, CHALLENGER)}
-    if any(one is not None and one.tags.get(STANDING) != alias for alias, one in borne.items()):
+    bearers = {alias: version_of(name, alias) for alias in (CHAMPION, CHALLENGER)}
+    if any(version is not None and version.tags.get(STANDING) != alias for alias, version in bearers.items()):
         with moving(name):
             settle(client(), name)
 
@@ -273,17 +259,15 @@ def settled(name: str) -> None:
 @contextmanager
 def moving(name: str) -> Iterator[None]:
     """Lock the aliases of `name` in this store on this machine while the block runs."""
-    with _lock_of(name).open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def _lock_of(name: str) -> Path:
     local = local_store()
     if local is not None:
-        return local.with_name(f"{local.name}-moving")
-    key = hashlib.sha256(f"{getpass.getuser()} {tracking_uri()} {name}".encode()).hexdigest()[:20]
-    return Path(tempfile.gettempdir()) / f"perfjudge-{key}.lock"
+        path = local.with_name(f"{local.name}-moving")
+    else:
+        key = hashlib.sha256(f"{getpass.getuser()} {tracking_uri()} {name}".encode()).hexdigest()[:20]
+        path = Path(tempfile.gettempdir()) / f"perfjudge-{key}.lock"
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _bearers(model: Any) -> dict[str, str]:

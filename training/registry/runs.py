@@ -35,26 +35,16 @@ _TYPES = {"double": "double", "float": "double", "int": "long", "bool": "boolean
 
 @dataclass(frozen=True)
 class TrackedRun:
-    """The log of a model, or of a fold or a trial of its search.
-
-    Attributes
-    ----------
-    metrics : dict
-        Those without a value are left out.
-    series : dict of dict
-        Metrics that have a value per step.
-    figures : callable
-        Returns figures by file name.
-    """
+    """The log of a model, or of a fold or a trial of its search."""
 
     name: str
-    metrics: dict[str, Any]
+    metrics: dict[str, Any]  # those without a value are left out
     params: dict[str, Any] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
-    series: dict[str, dict[int, float]] = field(default_factory=dict)
+    series: dict[str, dict[int, float]] = field(default_factory=dict)  # metrics that have a value per step
     status: str = "FINISHED"
     nested: Iterable[TrackedRun] = ()
-    figures: Callable[[], Figures] = dict
+    figures: Callable[[], Figures] = dict  # returns figures by file name
 
     def begin(self, store: Any, experiment: str, tags: dict[str, str]) -> str:
         """Create the run without its figures and nested runs; return its id."""
@@ -103,19 +93,19 @@ class Logbook:
     @cached_property
     def nested(self) -> str:
         """The id of the experiment of folds and trials."""
-        return _experiment(self.store, NESTED, "What is nested in the models; each run names its parent.")
+        return _experiment(self.store, NESTED, "Folds and trials of the models; each run names its parent.")
 
     def known(self) -> dict[str, dict[str, str]]:
         """Return the tags of models logged completely on this evidence; mark interrupted runs as killed."""
         evidence = f"tags.evidence = '{self.evidence}'"
-        for experiment, own in ((self.models, evidence), (self.nested, f"tags.family = '{self.family}'")):
-            for run in self._runs(experiment, own, "RUNNING"):
+        for experiment, scope in ((self.models, evidence), (self.nested, f"tags.family = '{self.family}'")):
+            for run in self._runs(experiment, scope, "RUNNING"):
                 self.store.set_terminated(run.info.run_id, "KILLED")
         runs = self._runs(self.models, evidence, "FINISHED")
         return {run.info.run_name: run.data.tags for run in runs}
 
-    def _runs(self, experiment: str, own: str, status: str) -> Any:
-        wanted = f"{own} and attributes.status = '{status}'"
+    def _runs(self, experiment: str, scope: str, status: str) -> Any:
+        wanted = f"{scope} and attributes.status = '{status}'"
         return self.store.search_runs([experiment], wanted, max_results=1000)
 
     @contextmanager
@@ -128,21 +118,19 @@ class Logbook:
         for name, figure in run.figures().items():
             self.store.log_figure(run_id, figure, name)
         above = {MLFLOW_PARENT_RUN_ID: run_id, "family": self.family, "model": run.name}
-        for one in reversed([*run.nested]):
-            below = one.begin(self.store, self.nested, above)
-            self.store.set_terminated(below, one.status)
-        note(self.store, run_id, f"[Folds and trials]({self._children(run_id)})")
+        for child in reversed([*run.nested]):
+            below = child.begin(self.store, self.nested, above)
+            self.store.set_terminated(below, child.status)
+        wanted = quote(f"tags.mlflow.parentRunId = '{run_id}'", safe="")
+        address = f"#/experiments/{self.nested}/runs?searchFilter={wanted}"
+        note(self.store, run_id, f"[Folds and trials]({address})")
         yield run_id
         self.store.set_terminated(run_id)
 
-    def _children(self, run_id: str) -> str:
-        wanted = quote(f"tags.mlflow.parentRunId = '{run_id}'", safe="")
-        return f"#/experiments/{self.nested}/runs?searchFilter={wanted}"
-
     @cached_property
     def _tags(self) -> dict[str, str]:
-        own = {"evidence": self.evidence, "data_digest": self.data["digest"], STANDING: CANDIDATE}
-        return own | source_of(project_root(), "training/promote.py")
+        tags = {"evidence": self.evidence, "data_digest": self.data["digest"], STANDING: CANDIDATE}
+        return tags | source_of(project_root(), "training/promote.py")
 
     @cached_property
     def _dataset(self) -> Any:
@@ -155,8 +143,8 @@ class Logbook:
             digest=self.data["digest"][:36],
             source_type=self.data["format"],
             source=json.dumps({"path": self.data["path"]}),
-            schema=json.dumps({"mlflow_colspec": columns(self.vectors)}),
-            profile=json.dumps({name: one for name, one in self.data.items() if name not in _ADDRESS}),
+            schema=json.dumps({"mlflow_colspec": _columns(self.vectors)}),
+            profile=json.dumps({name: value for name, value in self.data.items() if name not in _ADDRESS}),
         )
         return DatasetInput(dataset, [InputTag(MLFLOW_DATASET_CONTEXT, "training")])
 
@@ -165,29 +153,29 @@ def _experiment(store: Any, name: str, about: str) -> str:
     """Return the id of the experiment `name`, created if it does not exist."""
     from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
-    found = store.get_experiment_by_name(name)
-    if found is None:
+    experiment = store.get_experiment_by_name(name)
+    if experiment is None:
         local = local_store()
         place = None if local is None else (local.parent / "mlruns" / name).as_uri()
-        found = store.get_experiment(store.create_experiment(name, artifact_location=place))
+        experiment = store.get_experiment(store.create_experiment(name, artifact_location=place))
     for tag, value in {KIND: TRAINING, MLFLOW_RUN_NOTE: about}.items():
-        if found.tags.get(tag) != value:
-            store.set_experiment_tag(found.experiment_id, tag, value)
-    return str(found.experiment_id)
+        if experiment.tags.get(tag) != value:
+            store.set_experiment_tag(experiment.experiment_id, tag, value)
+    return str(experiment.experiment_id)
 
 
-def columns(table: Path) -> list[dict[str, Any]]:
+def _columns(table: Path) -> list[dict[str, Any]]:
     """Return names and types of the columns of a Parquet file, in the format of MLflow's schemas."""
     import pyarrow.parquet as pq
 
     return [
-        {"name": one.name, "type": _type(str(one.type)), "required": not one.nullable}
-        for one in pq.read_schema(table)
+        {
+            "name": column.name,
+            "type": next((_TYPES[start] for start in _TYPES if str(column.type).startswith(start)), "string"),
+            "required": not column.nullable,
+        }
+        for column in pq.read_schema(table)
     ]
-
-
-def _type(arrow: str) -> str:
-    return next((name for start, name in _TYPES.items() if arrow.startswith(start)), "string")
 
 
 def trials_of(directory: Path, model: str) -> Iterator[TrackedRun]:

@@ -40,11 +40,11 @@ _SHARED = (
     "sklearn.tree._classes.ExtraTreeClassifier",
     "sklearn.tree._classes.ExtraTreeRegressor",
     "sklearn.tree._tree.Tree",
-    "training.estimators.preparation.Evident",
-    "training.estimators.preparation.Gaps",
-    "training.estimators.preparation.Scaled",
-    "training.estimators.one_sided_neighbours.OneSidedNeighbours",
-    "training.estimators.signed_logistic.SignedLogistic",
+    "training.estimators.preparation.EvidenceClassifier",
+    "training.estimators.preparation.GapFiller",
+    "training.estimators.preparation.EvidenceScaler",
+    "training.estimators.monotone.OneSidedNeighbours",
+    "training.estimators.monotone.SignedLogistic",
     "training.estimators.similarity_logistic.SimilarityLogistic",
     "training.estimators.tan.TAN",
     "xgboost.core.Booster",
@@ -79,10 +79,10 @@ class Deciles:
     @classmethod
     def of(cls, values: NDArray[np.float64]) -> Self:
         """Compute the bins of the training rows, shape (n_rows,)."""
-        known = values[np.isfinite(values)]
-        edges = _edges(known) if len(known) else np.zeros(0)
-        bins = np.searchsorted(edges, known)
-        counts = np.append(np.bincount(bins, minlength=len(edges) + 1), len(values) - len(known))
+        finite = values[np.isfinite(values)]
+        edges = _edges(finite) if len(finite) else np.zeros(0)
+        bins = np.searchsorted(edges, finite)
+        counts = np.append(np.bincount(bins, minlength=len(edges) + 1), len(values) - len(finite))
         return cls(tuple(edges.tolist()), tuple(smoothed(counts).tolist()))
 
 
@@ -98,10 +98,10 @@ def smoothed(counts: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.floa
     return shares
 
 
-def _edges(known: NDArray[np.float64]) -> NDArray[np.float64]:
-    inner = np.quantile(known, np.arange(1, _PARTS) / _PARTS, method="inverted_cdf")
+def _edges(finite: NDArray[np.float64]) -> NDArray[np.float64]:
+    inner = np.quantile(finite, np.arange(1, _PARTS) / _PARTS, method="inverted_cdf")
     values, times = np.unique(inner, return_counts=True)
-    often = values[(times > 1) | (known.min() == known.max())]
+    often = values[(times > 1) | (finite.min() == finite.max())]
     near = _SAME * np.maximum(np.abs(often), 1.0)
     alone = values[~np.isin(values, often)]
     return np.unique(np.concatenate([alone, often - near, often + near]))
@@ -161,18 +161,18 @@ def _reproducible(archive: bytes) -> bytes:
     """Remove differences between archives of equal models: times, addresses (numbered), padding."""
     numbers: dict[str, str] = {}
 
-    def number(address: str) -> str:
+    def number_of(address: str) -> str:
         return numbers.setdefault(address, str(len(numbers)))
 
     written = BytesIO()
     with ZipFile(BytesIO(archive)) as old, ZipFile(written, "w", ZIP_STORED) as new:
-        schema = _ADDRESS.sub(lambda found: number(found[0]), old.read(_SCHEMA).decode())
+        schema = _ADDRESS.sub(lambda address_match: number_of(address_match[0]), old.read(_SCHEMA).decode())
         contents = {_SCHEMA: schema.encode()}
         for name in old.namelist():
             if name != _SCHEMA:
                 address, dot, suffix = name.partition(".")
                 content = old.read(name)
-                contents[number(address) + dot + suffix] = (
+                contents[number_of(address) + dot + suffix] = (
                     _without_padding(content) if suffix == "npy" else content
                 )
         for name in sorted(contents):
@@ -203,16 +203,16 @@ def loaded(directory: Path) -> Any:
     except OSError as exc:
         raise InputError(exc.strerror or "cannot be read", file=exc.filename) from exc
     except UntrustedTypesFoundException as exc:
-        raise InputError(f"holds types that are not trusted ({exc})", file=path) from exc
+        raise InputError(f"contains untrusted types ({exc})", file=path) from exc
     except _UNREADABLE as exc:
-        raise InputError(f"is no model that training wrote ({exc})", file=path) from exc
+        raise InputError(f"is not a model that training wrote ({exc})", file=path) from exc
 
 
 def require_width(directory: Path, features: tuple[str, ...], width: int | None) -> None:
     """Raise an InputError if a model takes another number of features than its card names."""
     if width != len(features):
-        told = f"features: names {len(features)}, but the model beside it takes {width}"
-        raise InputError(told, file=beside_model(directory, CARD))
+        problem = f"features: names {len(features)}, but the model takes {width}"
+        raise InputError(problem, file=beside_model(directory, CARD))
 
 
 def beside_model(directory: Path, name: str) -> Path:

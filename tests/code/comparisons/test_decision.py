@@ -82,7 +82,7 @@ def test_held_out_verdicts_know_the_floor(tmp_path):
     family = small_family(tmp_path, table=table, models=("logistic",))
     usual = _held_out(family)
     change = np.where(np.arange(len(table)) < 40, -0.1, -0.004)
-    table[["comparison_id"]].assign(worst_change=change).to_parquet(family.changes, index=False)
+    table[["comparison_id"]].assign(worst_change=change).to_parquet(family.featurized("changes"), index=False)
     moved = _held_out(family)
     low = moved["comparison_id"].isin(table["comparison_id"][40:])
     assert (moved.loc[low, "probability"] == 0).all()
@@ -110,9 +110,9 @@ def _held_out(family):
 def test_changes_must_be_about_the_same_comparisons(tmp_path):
     family = small_family(tmp_path)
     table = FeatureTable.read(family.features, family.columns())
-    pd.read_parquet(family.changes).iloc[1:].to_parquet(family.changes)
+    pd.read_parquet(family.featurized("changes")).iloc[1:].to_parquet(family.featurized("changes"))
     with pytest.raises(InputError, match=r"changes.parquet: holds other comparisons than the features"):
-        read_changes(family.changes, table)
+        read_changes(family.featurized("changes"), table)
 
 
 def test_one_wild_sample_does_not_decide_and_the_answer_says_so(served):  # noqa: F811

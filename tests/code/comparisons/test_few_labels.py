@@ -228,7 +228,7 @@ def test_a_label_is_suspected_as_far_as_models_are_surer_of_the_other_verdict_th
     ]
     # 0.95 beside the mean of 0.9, 0.8, 0.15; 0.85 beside that of 0.9, 0.8, 0.05; 0.38 beside that of 0.4, 0.3
     assert [one.doubt for one in found] == pytest.approx([1 / 3, 0.8 / 3, 0.03])
-    assert found[0].why == ("models that never saw it give fail 0.05", "2 of 2 models gainsay the label")
+    assert found[0].why == ("models trained without it give fail 0.05", "2 of 2 models contradict the label")
 
 
 def test_comparisons_on_which_people_differ_follow_with_who_says_what(verdicts):

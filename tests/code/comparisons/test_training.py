@@ -261,7 +261,7 @@ def test_an_interrupted_search_ends_as_if_it_had_not_been(tmp_path, monkeypatch)
 
 def test_an_unknown_model_in_the_params_is_named(tmp_path):
     family = small_family(tmp_path, models=("knn-uniform", "perceptron"))
-    with pytest.raises(InputError, match=r"params.yaml comparisons.tune: models='perceptron' is none of"):
+    with pytest.raises(InputError, match=r"params.yaml comparisons.tune: models='perceptron' is not one of"):
         tasks_of(family, FeatureTable.read(family.features, family.columns()))
 
 

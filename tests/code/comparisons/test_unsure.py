@@ -135,19 +135,19 @@ def test_a_request_says_what_its_verdicts_are_to_keep_and_others_beside_it_do_no
     assert [told["missed"] for told in decided] == [None, 0.05, None]
     assert decided[2]["told"] == "cheapest where a miss costs 100, a false alarm 10 and a look 1"
     assert json.loads(third.content)["verdicts"][0]["unsure_from"] == 0.01
-    assert "can promise one of 2, 5 %" in str(refused[0])
+    assert "expected a rate that the model guarantees: 2, 5 %" in str(refused[0])
     assert "expected one or the other" in str(refused[1])
 
 
 def test_an_older_model_promises_nothing_and_says_so(served):  # noqa: F811
-    with pytest.raises(InputError, match="missed: the model was trained without a promise; train it again"):
+    with pytest.raises(InputError, match="missed: the model was trained without risk guarantees"):
         wishing(served, 0.05, None, None)
 
 
 def test_what_is_told_is_the_calibrated_probability_and_reasons_are_the_models(tables, served):  # noqa: F811
     halved = CalibrationMap("sigmoid", (0.0, 0.999999, 1.0), (0.0, 0.5, 1.0))
     raw, told = verdict(tables, served), verdict(tables, with_card(served, calibration=halved))
-    assert told.probability == pytest.approx(halved.at(raw.probability))
+    assert told.probability == pytest.approx(halved.of(raw.probability))
     assert told.probability < raw.probability
     assert told.reasons == raw.reasons
 

@@ -216,7 +216,7 @@ def test_a_version_leads_back_to_its_run_data_commit_and_parameters(models, trai
     assert found.params["seed"] == "7"
     assert found.metrics["balanced_accuracy"] > 0.9
     assert (found.reign.way, found.reign.because) == ("contest", "it is the first one")
-    with pytest.raises(NoVersionError, match='no version "2" of a model "regression-comparison"'):
+    with pytest.raises(NoVersionError, match='of the model "regression-comparison" does not exist'):
         origin(NAME, "2")
 
 

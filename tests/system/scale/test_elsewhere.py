@@ -152,13 +152,13 @@ def test_trials_that_two_wrote_at_once_count_once(postgres, tmp_path, monkeypatc
     [
         (
             "postgresql://anna:geheim@127.0.0.1:9/x",
-            r"postgresql://anna:\*\*\*@127.0.0.1:9/x: trials cannot be kept",
+            r"postgresql://anna:\*\*\*@127.0.0.1:9/x: cannot store trials",
         ),
         (
             "oracle://anna:geheim@127.0.0.1:9/x",
-            r"oracle://anna:\*\*\*@127.0.0.1:9/x: trials cannot be kept there",
+            r"oracle://anna:\*\*\*@127.0.0.1:9/x: cannot store trials",
         ),
-        ("nonsense geheim", r"the address of the trials is none"),
+        ("nonsense geheim", r"invalid address of the trials"),
     ],
 )
 def test_a_database_that_does_not_answer_is_told_in_one_line_without_its_password(

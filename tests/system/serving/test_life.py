@@ -117,16 +117,16 @@ def test_no_request_fails_whatever_happens_to_registry_models_workers_and_server
         until_it_answers(server, load, "2")
 
         registry.go()
-        until(lambda: said(server).count("which is not there") == 2)
+        until(lambda: said(server).count("which does not exist") == 2)
         time.sleep(AWAY)
         status, version, trouble = state(server)
-        assert (status, version, "which is not there" in trouble) == ("degraded", "2", True)
+        assert (status, version, "which does not exist" in trouble) == ("degraded", "2", True)
         assert load.failed == []
 
         before = workers_of(server)
         os.kill(min(before), signal.SIGKILL)
         # the next one has its model from the one that is left, for the registry is still away
-        until(lambda: said(server).count("which is not there") == 3)
+        until(lambda: said(server).count("which does not exist") == 3)
         assert len(workers_of(server) & before) == 1
         registry.come_back()
         last = registry.add()
@@ -141,7 +141,7 @@ def test_no_request_fails_whatever_happens_to_registry_models_workers_and_server
     assert all(client.refused for client in load.clients)
     assert set(load.answered) == {"1", "2", "3", last}
     # a line where trouble begins, and one where it ends, of each process; one was killed in between
-    assert (log.count("have changed since"), log.count("which is not there")) == (2, 3)
+    assert (log.count("have changed since"), log.count("which does not exist")) == (2, 3)
     assert log.count("all is well again") == 4
     assert log.count("another takes its place") == 1
 

@@ -150,7 +150,7 @@ def test_no_checkout_is_recommended_that_cannot_make_the_version(registry, check
         ("nothing of the kind", "names no model"),
         (
             "(model regression-comparison 999, fail",
-            'there is no version "999" of a model "regression-comparison"',
+            'version "999" of the model "regression-comparison" does not exist',
         ),
     ],
 )
