@@ -22,7 +22,7 @@ from data.comparisons.sides import Sides
 from data.comparisons.tables import COMPARISON_DTYPES, RESULT_DTYPES, ComparisonTables
 from data.tables.specs import typed
 from features.comparisons.vectors import FEATURES, vectors
-from serving.comparisons.body import answer_json
+from serving.comparisons.endpoints import answer_json
 from serving.comparisons.judge import Judgement, judge, judged
 from serving.comparisons.model import Judge
 from serving.models import ModelRef, Served
@@ -120,7 +120,7 @@ def verdict_rows(directory: Path) -> Iterator[tuple[object, ...]]:
 
 def _explain(judgement: Judgement, *, flips: bool = False) -> None:
     """Compute the full explanation of each verdict, counterfactuals only if `flips`."""
-    for one in judgement.told():
+    for one in judgement.iterate_verdicts():
         _ = one.reasons, one.words, one.examples, one.unlike, one.flip if flips else None
 
 

@@ -1,4 +1,4 @@
-"""Answers about comparisons of two results."""
+"""Serving verdicts on comparisons of two results."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""What probabilities are worth, and what a person's looks save: charts of held-out verdicts."""
+"""Charts of the report: out-of-fold verdicts, probabilities and guarantees, and figures of seed 000."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,6 +29,21 @@ from serving.reports.separation import Leaders, listed
 from training.evaluation.figures import reliability
 from training.evaluation.metrics import Floats, precision_by_recall
 
+#: Most dots of one kind; of more an even share is drawn.
+DRAWN = 400
+#: The review rate in the title of `looks_chart`, or the nearest one.
+_TITLE_RATE = 0.05
+#: Medians of accuracy on the 250 unpublished comparisons of seed 000, section 6.7.
+PUBLISHED = {
+    "knn-uniform": 0.9363,
+    "knn-distance": 0.9429,
+    "logistic": 0.9205,
+    "decision-tree": 0.9297,
+    "random-forest": 0.9313,
+    "extra-trees": 0.9185,
+}
+ALWAYS = "always saying pass"
+
 
 def confusion_chart(name: str, champion: str, confusion: Confusion) -> Chart:
     """Draw the confusion matrix of `champion` at the thresholds chosen inside the training parts."""
@@ -40,51 +56,57 @@ def confusion_chart(name: str, champion: str, confusion: Confusion) -> Chart:
         f"Confusion matrix. Labelled fail: {confusion.caught} called fail, {confusion.missed} called pass. "
         f"Labelled pass: {confusion.false_alarms} called fail, {confusion.cleared} called pass"
     )
-    cells = (
-        _cell(confusion.caught, confusion.fails, "caught", right=True),
-        _cell(confusion.missed, confusion.fails, "missed", right=False),
-        _cell(confusion.false_alarms, confusion.passes, "false alarms", right=False),
-        _cell(confusion.cleared, confusion.passes, "cleared", right=True),
+
+    def cell(number: int, total: int, word: str, *, right: bool) -> HeatCell:
+        share = number / total if total else 0.0
+        return HeatCell(number, 0.25 + 0.5 * share if right else 0.0, f"{word}, {percent(share)} of the row")
+
+    rows = (
+        (
+            cell(confusion.caught, confusion.fails, "caught", right=True),
+            cell(confusion.missed, confusion.fails, "missed", right=False),
+        ),
+        (
+            cell(confusion.false_alarms, confusion.passes, "false alarms", right=False),
+            cell(confusion.cleared, confusion.passes, "cleared", right=True),
+        ),
     )
-    rows, answers = (cells[:2], cells[2:]), ("fail", "pass")
+    answers = ("fail", "pass")
     panel = Panel([Cells(rows)], Axis("verdict (comparisons)", answers), Axis("label (comparisons)", answers))
     return drawn(Words(name, title, shows), [panel], (4.6, 2.9))
 
 
-def _cell(number: int, total: int, word: str, *, right: bool) -> HeatCell:
-    share = number / total if total else 0.0
-    return HeatCell(number, 0.25 + 0.5 * share if right else 0.0, f"{word}, {percent(share)} of the row")
-
-
 def precision_recall_chart(name: str, models: pd.DataFrame, rules: pd.DataFrame) -> Chart | None:
-    """Draw precision by recall: a curve a model over all its thresholds, a point a rule.
+    """Draw precision by recall: a curve per model over all its thresholds, a point per rule.
 
     `name`: the chart's anchor.
-    `models`, `rules`: Held-out verdicts with the columns of `serving.comparisons.evaluated.VERDICTS`.
+    `models`, `rules`: out-of-fold verdicts, columns `serving.comparisons.evaluated.VERDICTS`.
+    Returns None without models or without fails.
     """
     if models.empty or not (models["status"] == "fail").any():
         return None
     curves = {str(entry): precision_by_recall(part) for entry, part in models.groupby("entry")}
-    areas = {
-        entry: float(np.diff(recall, prepend=0) @ precision) for entry, (recall, precision) in curves.items()
+    areas = {entry: _area(*curve) for entry, curve in curves.items()}
+    areas_by_fold = {
+        (fold, str(entry)): _area(*precision_by_recall(part))
+        for (fold, entry), part in models.groupby(["fold", "entry"])
+        if (part["status"] == "fail").any()
     }
-    order = sorted(areas, key=lambda entry: (-areas[entry], entry))
+    leaders = Leaders.of(pd.Series(areas_by_fold).unstack())
     points = {str(entry): Confusion.of(part) for entry, part in rules.groupby("entry")}
-    leaders = Leaders.of(_by_fold(models))
-    title = _curve_finding(leaders, areas, curves, points)
+    title = _curve_title(leaders, areas, curves, points)
     note = (
-        "Curves are means over the folds, whose probabilities have scales of their own: of the precision at "
+        "Curves are means over the folds, whose probabilities have different scales: of the precision at "
         "every recall, and so of the average precision, the area below. A dot, like a mark of a rule, counts "
         "all folds' verdicts: it is where a model stands at its chosen thresholds."
     )
-    shows = f"Precision by recall on held-out folds, {len(order)} models and {len(points)} rules"
+    shows = f"Precision by recall on held-out folds, {len(areas)} models and {len(points)} rules"
     marks: list[Mark] = []
-    for look, entry in enumerate(order):
-        here = Confusion.of(models[models["entry"] == entry])
-        label = f"{entry} ({areas[entry]:.3f})"
+    for look, entry in enumerate(sorted(areas, key=lambda entry: (-areas[entry], entry))):
+        point = Confusion.of(models[models["entry"] == entry])
         marks += [
-            Line(label, *curves[entry], look, marked=False, steps=True),
-            Dots([here.recall], [here.precision], fill=SERIES[look % len(SERIES)], edge=MUTED, size=36),
+            Line(f"{entry} ({areas[entry]:.3f})", *curves[entry], look, marked=False, steps=True),
+            Dots([point.recall], [point.precision], fill=SERIES[look % len(SERIES)], edge=MUTED, size=36),
         ]
     marks += [
         Dots([point.recall], [point.precision], entry, PAPER, INK, MARKERS[number % len(MARKERS)], 81, 1.4)
@@ -95,52 +117,41 @@ def precision_recall_chart(name: str, models: pd.DataFrame, rules: pd.DataFrame)
         Axis("recall (% of regressions caught)", percent=True, low=-0.02, high=1.02),
         Axis("precision (% of alarms that are right)", percent=True, low=-0.02, high=1.04),
     )
-    beside = "models (mean average precision), then rules"
-    return drawn(Words(name, title, shows, note), [panel], (8.4, 5.0), beside=beside)
+    legend = "models (mean average precision), then rules"
+    return drawn(Words(name, title, shows, note), [panel], (8.4, 5.0), beside=legend)
 
 
-def _by_fold(models: pd.DataFrame) -> pd.DataFrame:
-    """Return the area below the curve of each model (column) on each fold (row)."""
-    areas = {
-        (fold, str(entry)): float(np.diff(recall, prepend=0) @ precision)
-        for (fold, entry), part in models.groupby(["fold", "entry"])
-        if (part["status"] == "fail").any()
-        for recall, precision in [precision_by_recall(part)]
-    }
-    return pd.Series(areas).unstack()
+def _area(recall: Floats, precision: Floats) -> float:
+    return float(np.diff(recall, prepend=0) @ precision)
 
 
-def _curve_finding(
+def _curve_title(
     leaders: Leaders,
-    areas: dict[str, float],
-    curves: dict[str, tuple[Floats, Floats]],
-    points: dict[str, Confusion],
+    areas: Mapping[str, float],
+    curves: Mapping[str, tuple[Floats, Floats]],
+    points: Mapping[str, Confusion],
 ) -> str:
     """Compare the best curve, or one of them, with the best rule at the same recall."""
-    best, curve = leaders.best, curves[leaders.best]
+    best, (recall, precision) = leaders.best, curves[leaders.best]
     title = f"{best} has the best curve (average precision {areas[best]:.3f} in the mean over folds)"
     if leaders.alike:
-        title = f"{_alike(leaders, areas)} cannot be told apart by their curves"
+        values = sorted(areas[name] for name in leaders.all)
+        span = _span(f"{values[0]:.3f}", f"{values[-1]:.3f}")
+        title = f"{listed(leaders.all)} (average precision {span}) cannot be told apart by their curves"
     useful = {entry: point for entry, point in points.items() if point.recall > 0 and point.precision > 0}
     if not useful:
         return title
-    recall, precision = curve
     rule, point = max(useful.items(), key=lambda item: 2 / (1 / item[1].precision + 1 / item[1].recall))
-    there = float(precision[recall >= point.recall].max())
+    at_recall = float(precision[recall >= point.recall].max())
     return (
-        f"{title}: where the best rule, {rule}, catches {percent(point.recall)}, {percent(there)} of "
+        f"{title}: where the best rule, {rule}, catches {percent(point.recall)}, {percent(at_recall)} of "
         f"{f'the alarms of {best}' if leaders.alike else 'its alarms'} are right instead of "
         f"{percent(point.precision)}"
     )
 
 
-def _alike(leaders: Leaders, areas: dict[str, float]) -> str:
-    low, high = (f"{choose(areas[name] for name in leaders.all):.3f}" for choose in (min, max))
-    return f"{listed(leaders.all)} (average precision {low if low == high else f'{low} to {high}'})"
-
-
-#: More marks of a kind than this hide each other; then an even share of them is drawn.
-DRAWN = 400
+def _span(low: str, high: str) -> str:
+    return low if low == high else f"{low} to {high}"
 
 
 def without_root(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -152,57 +163,43 @@ def vectors_chart(name: str, features: pd.DataFrame, columns: list[str]) -> Char
     """Draw pass and fail in the three best of `columns`, without and with the signed square root.
 
     `name`: the chart's anchor.
-    `features`: one row per labelled comparison: ``comparison_id, status`` and the `columns`, with the square
-    root applied.
-    `columns`: the features that went through the signed square root.
-    Returns: None where there are fewer than three columns or only one status.
+    `features`: one row per labelled comparison: ``comparison_id, status`` and the `columns`, as signed roots.
+    Returns None with fewer than three columns or only one status.
     """
     if len(columns) < 3 or features["status"].nunique() < 2:  # noqa: PLR2004 - three dimensions, two classes
         return None
     rooted = features[columns].to_numpy(float)
     failed = features["status"].to_numpy() == "fail"
     plain = without_root(rooted)
-    scores = _separation(rooted, failed)
+    scores = _f_values(rooted, failed)
     best = [int(place) for place in np.argsort(-scores, kind="stable")[:3]]
-    before = float(_separation(plain[:, best[:1]], failed)[0])
-    title = _vector_chart_finding(columns[best[0]], before, float(scores[best[0]]))
-    fails, passes = (np.flatnonzero(of)[thinned(int(of.sum()), DRAWN)] for of in (failed, ~failed))
+    before, after = float(_f_values(plain[:, best[:1]], failed)[0]), float(scores[best[0]])
+    effect = "parts them further: F rises" if after > before else "does not help there: F goes"
+    title = (
+        f"{columns[best[0]]} parts pass from fail best, and the square root {effect} "
+        f"from {before:,.0f} to {after:,.0f}"
+    )
+    fails, passes = (np.flatnonzero(rows)[thinned(int(rows.sum()), DRAWN)] for rows in (failed, ~failed))
     shows = f"Scatter plots of pass and fail in {', '.join(columns[place] for place in best)}"
     note = (
         f"Drawn: {len(fails):,} of {failed.sum():,} fails and {len(passes):,} of {(~failed).sum():,} passes."
     )
     names = (features["comparison_id"] + ", " + features["status"]).to_numpy(str)
-    panels = [
-        Panel(
-            _clouds(vectors[:, [x, y]], fails, passes, names),
-            Axis(f"{columns[x]}\n({unit})"),
-            Axis(f"{columns[y]}\n({unit})"),
-        )
-        for vectors, unit in (
-            (plain, "relative difference"),
-            (rooted, "signed \u221a of relative difference"),
-        )
-        for x, y in combinations(best, 2)
-    ]
+    below: dict[str, Any] = {"fill": "none", "edge": PASS, "size": 16, "thickness": 1}
+    above: dict[str, Any] = {"fill": FAIL, "edge": "none", "marker": "^", "alpha": 0.85}
+    panels = []
+    for vectors, unit in ((plain, "relative difference"), (rooted, "signed \u221a of relative difference")):
+        for x, y in combinations(best, 2):
+            dots = [
+                Dots(vectors[rows, x], vectors[rows, y], label, told=names[rows].tolist(), **look)
+                for rows, label, look in ((passes, "pass", below), (fails, "fail", above))
+            ]
+            panels.append(Panel(dots, Axis(f"{columns[x]}\n({unit})"), Axis(f"{columns[y]}\n({unit})")))
     return drawn(Words(name, title, shows, note), panels, (10.2, 6.6), across=3, narrows=False)
 
 
-def _clouds(
-    places: NDArray[np.float64],
-    fails: NDArray[np.int64],
-    passes: NDArray[np.int64],
-    names: NDArray[np.str_],
-) -> list[Dots]:
-    """Return the dots of passes, and over them those of fails; each tells its name."""
-    x, y = places.T
-    told = names[passes].tolist()
-    below = Dots(x[passes], y[passes], "pass", "none", PASS, size=16, thickness=1, told=told)
-    told = names[fails].tolist()
-    return [below, Dots(x[fails], y[fails], "fail", FAIL, "none", marker="^", alpha=0.85, told=told)]
-
-
-def _separation(vectors: NDArray[np.float64], failed: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return how far the classes lie apart in every dimension (F of the analysis of variance)."""
+def _f_values(vectors: NDArray[np.float64], failed: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return F of the analysis of variance of every column, 0 for constant ones."""
     from sklearn.feature_selection import SelectKBest, f_classif
 
     varies = np.ptp(vectors, axis=0) > 0
@@ -212,28 +209,20 @@ def _separation(vectors: NDArray[np.float64], failed: NDArray[np.bool_]) -> NDAr
     return np.nan_to_num(scores)
 
 
-def _vector_chart_finding(column: str, before: float, after: float) -> str:
-    title = f"{column} parts pass from fail best"
-    if after > before:
-        return f"{title}, and the square root parts them further: F rises from {before:,.0f} to {after:,.0f}"
-    return f"{title}, and the square root does not help there: F goes from {before:,.0f} to {after:,.0f}"
-
-
 class Rates(BaseModel):
-    """What cuts did, over the folds."""
+    """Error rates over the folds with one requested share."""
 
-    share: float  # what was asked for
-    #: folds, made, held: of so many folds, in how many it could be promised, and in how many of these it held
-    folds: int
+    share: float  # the requested share
+    folds: int  # folds, made, held: number of folds, of those that could guarantee it, of those that kept it
     made: int
     held: int
-    missed: float  # missed, false_alarms, unsure: of the fails, of the passes, of all
+    missed: float  # missed, false_alarms, unsure: shares of the fails, of the passes, of all comparisons
     false_alarms: float
     unsure: float
 
 
 class ModelPromises(BaseModel):
-    """What metrics.json says of a model's probabilities and promises."""
+    """The calibration and the risk guarantees of a model in metrics.json."""
 
     calibration_error: float
     chosen: list[Rates]
@@ -243,9 +232,9 @@ class ModelPromises(BaseModel):
 
 
 def reliability_chart(verdicts: pd.DataFrame, champion: str, error: float) -> Chart:
-    """Draw the share of fails by the probability that was told.
+    """Draw the share of fails by the predicted probability.
 
-    `verdicts`: the champion's, on held-out folds.
+    `verdicts`: the champion's out-of-fold verdicts.
     `error`: the expected calibration error.
     """
     ranges = reliability(verdicts)
@@ -256,18 +245,10 @@ def reliability_chart(verdicts: pd.DataFrame, champion: str, error: float) -> Ch
         "comparisons, is the expected calibration error."
     )
     sizes = 20 + 200 * ranges["cases"] / ranges["cases"].max()
-    marks: list[Mark] = [
-        Line("as it should be", [0.0, 1.0], [0.0, 1.0], 1, marked=False),
-        *(
-            Dots(
-                [one.probability],
-                [one.share_of_fails],
-                told=[counted(int(one.cases), "comparison")],
-                size=float(size),
-            )
-            for one, size in zip(ranges.itertuples(), sizes, strict=True)
-        ),
-    ]
+    marks: list[Mark] = [Line("as it should be", [0.0, 1.0], [0.0, 1.0], 1, marked=False)]
+    for row, size in zip(ranges.itertuples(), sizes, strict=True):
+        cases = [counted(int(row.cases), "comparison")]
+        marks.append(Dots([row.probability], [row.share_of_fails], told=cases, size=float(size)))
     x = Axis("probability (mean of a range)", percent=True, low=-0.04, high=1.04)
     y = Axis("regressions (% of the comparisons there)", percent=True, low=-0.04, high=1.04)
     words = Words("reliability", title, "Share of regressions by the probability that was told", note)
@@ -275,12 +256,15 @@ def reliability_chart(verdicts: pd.DataFrame, champion: str, error: float) -> Ch
 
 
 def looks_chart(sent: Sequence[Rates]) -> Chart:
-    """Draw misses and false alarms by the share of comparisons that a person looks at."""
-    unsure, missed, alarms = (np.array([getattr(one, name) for one in sent]) for name in _SENT)
-    best = sent[int(np.abs(unsure - _TOLD).argmin())]
+    """Draw misses and false alarms by the review rate."""
+    unsure, missed, alarms = (
+        np.array([getattr(rates, name) for rates in sent]) for name in ("unsure", "missed", "false_alarms")
+    )
+    example = sent[int(np.abs(unsure - _TITLE_RATE).argmin())]
     title = (
-        f"With {percent(best.unsure)} of the comparisons sent to a person, {percent(best.missed)} of the "
-        f"regressions are missed at {percent(best.false_alarms)} false alarms"
+        f"With {percent(example.unsure)} of the comparisons sent to a person, "
+        f"{percent(example.missed)} of the regressions are missed "
+        f"at {percent(example.false_alarms)} false alarms"
     )
     note = "Sent are the comparisons that are most worth a look, by shares from inside."
     words = Words("looks", title, "Misses and false alarms by the share that is sent to a person", note)
@@ -290,30 +274,12 @@ def looks_chart(sent: Sequence[Rates]) -> Chart:
     return drawn(words, [Panel(lines, x, y)], (8.4, 3.7))
 
 
-_SENT = ("unsure", "missed", "false_alarms")
-#: The share that the title tells of, or the nearest.
-_TOLD = 0.05
-
-
-#: Seed 000, section 6.7: medians of accuracy on its own 250 comparisons, which nobody else has.
-PUBLISHED = {
-    "knn-uniform": 0.9363,
-    "knn-distance": 0.9429,
-    "logistic": 0.9205,
-    "decision-tree": 0.9297,
-    "random-forest": 0.9313,
-    "extra-trees": 0.9185,
-}
-_LOOKS = (0, 3)
-ALWAYS = "always saying pass"
-
-
 def by_neighbours(curves: pd.DataFrame, always_pass: float) -> Chart | None:
-    """Draw the accuracy of k-NN by k, for both ways to vote (seed 000, figure 6.6).
+    """Draw the accuracy of k-NN by k, for both weightings of votes (seed 000, figure 6.6).
 
     `curves`: ``curve, parameter, fold, accuracy``.
     `always_pass`: the accuracy of calling everything ``pass``.
-    Returns: None where `curves` has no k-NN.
+    Returns None without k-NN in `curves`.
     """
     names = {"knn-uniform": "uniform votes", "knn-distance": "votes weighted by distance"}
     return _by_parameter("figure-6-6", curves, names, ("k (number of neighbours)", "k"), always_pass)
@@ -326,53 +292,52 @@ def by_trees(curves: pd.DataFrame, always_pass: float) -> Chart | None:
 
 
 def _by_parameter(
-    name: str, curves: pd.DataFrame, names: dict[str, str], axis: tuple[str, str], always_pass: float
+    name: str, curves: pd.DataFrame, names: Mapping[str, str], axis: tuple[str, str], always_pass: float
 ) -> Chart | None:
-    known = curves[curves["curve"].isin(list(names))]
-    if known.empty:
+    rows = curves[curves["curve"].isin(list(names))]
+    if rows.empty:
         return None
-    folds = known.groupby(["curve", "parameter"])["accuracy"]
+    folds = rows.groupby(["curve", "parameter"])["accuracy"]
     table = pd.DataFrame({"mean": folds.mean(), "std": folds.std().fillna(0.0)}).reset_index()
-    note = "Lines are means over the folds, bands one standard deviation."
-    words = Words(name, _finding(known, names, axis[1]), f"Line chart of accuracy by {axis[0]}", note)
-    parts = [(table[table["curve"] == curve], label) for curve, label in names.items()]
-    lines = [
-        Line(label, part["parameter"], part["mean"], look, band=part["std"])
-        for (part, label), look in zip(parts, _LOOKS, strict=True)
-    ]
-    marks: list[Mark] = [*lines, ValueLine(ALWAYS, y=always_pass)]
+    marks: list[Mark] = []
+    for (curve, label), look in zip(names.items(), (0, 3), strict=True):
+        part = table[table["curve"] == curve]
+        marks.append(Line(label, part["parameter"], part["mean"], look, band=part["std"]))
+    marks.append(ValueLine(ALWAYS, y=always_pass))
     panel = Panel(marks, Axis(axis[0]), Axis("accuracy (% of verdicts right)", percent=True))
+    note = "Lines are means over the folds, bands one standard deviation."
+    words = Words(name, _parameter_title(rows, names, axis[1]), f"Line chart of accuracy by {axis[0]}", note)
     return drawn(words, [panel], (8.4, 3.7))
 
 
-def _finding(known: pd.DataFrame, names: dict[str, str], word: str) -> str:
-    """Say which curve is best, if that can be told, and from which parameter on it cannot be told from it."""
-    folds = known.pivot_table(index="fold", columns=["curve", "parameter"], values="accuracy")
-    means = folds.mean()
+def _parameter_title(rows: pd.DataFrame, names: Mapping[str, str], word: str) -> str:
+    """Name the best curve, if it is significant, and the least parameter that is not significantly worse."""
+    folds = rows.pivot_table(index="fold", columns=["curve", "parameter"], values="accuracy")
     places = {f"{curve} {parameter}": (str(curve), parameter) for curve, parameter in folds.columns}
     leaders = Leaders.of(folds.set_axis(list(places), axis="columns"))
-    curve, best = places[leaders.best]
+    best_curve, best = places[leaders.best]
     alike = [places[name] for name in leaders.all]
-    curves = [name for name in names if name in {found for found, _ in alike}]
-    enough = min(parameter for found, parameter in alike if found == curve)
-
-    def at(parameter: object) -> str:
-        return f"k = {parameter}" if word == "k" else f"{parameter} {word}"
-
-    right = percent(float(means[curve, best]))
+    curves = [name for name in names if name in {curve for curve, _ in alike}]
+    enough = min(parameter for curve, parameter in alike if curve == best_curve)
+    enough_words = f"k = {enough}" if word == "k" else f"{enough} {word}"
+    best_words = f"k = {best}" if word == "k" else f"{best} {word}"
+    right = percent(float(folds.mean()[best_curve, best]))
     if len(curves) > 1:
-        title = f"{names[curves[0]]} and {names[curves[1]]} cannot be told apart"
-        told = f"{right} right at best, no less that could be told from {at(enough)} on"
-        return f"{title[0].upper()}{title[1:]}: {told}"
-    title = f"Best with {names[curve]} at {at(best)}: {right} right"
-    return title if enough == best else f"{title}, and no less that could be told at {at(enough)}"
+        first, second = (names[curve] for curve in curves)
+        return (
+            f"{first[0].upper()}{first[1:]} and {second} cannot be told apart: {right} right at best, "
+            f"no less that could be told from {enough_words} on"
+        )
+    title = f"Best with {names[best_curve]} at {best_words}: {right} right"
+    return title if enough == best else f"{title}, and no less that could be told at {enough_words}"
 
 
 def by_model(verdicts: pd.DataFrame, always_pass: float) -> Chart | None:
     """Draw the accuracy of every model over the folds of both schemes (seed 000, figure 6.9).
 
-    `verdicts`: Held-out verdicts of models, with the columns of `serving.comparisons.evaluated.VERDICTS`.
+    `verdicts`: out-of-fold verdicts of models, columns `serving.comparisons.evaluated.VERDICTS`.
     `always_pass`: the accuracy of calling everything ``pass``.
+    Returns None without verdicts.
     """
     if verdicts.empty:
         return None
@@ -382,59 +347,45 @@ def by_model(verdicts: pd.DataFrame, always_pass: float) -> Chart | None:
     split = "stratified" if (medians["split"] == "stratified").any() else "grouped"
     ranked = medians[medians["split"] == split].sort_values(["accuracy", "entry"], ascending=[False, True])
     order = [str(entry) for entry in ranked["entry"]]
+    marks: list[Mark] = []
+    looks = {"stratified": (-0.19, 0, "stratified folds"), "grouped": (0.19, 1, "folds of whole operations")}
+    for name, (shift, fill, label) in looks.items():
+        part = accuracy[accuracy["split"] == name]
+        if not part.empty:
+            boxes = part.groupby("entry")["accuracy"].apply(five_of).reindex(order)
+            marks.append(Boxes(list(boxes), label, shift=shift, width=0.3, fill=fill))
+    published = [(PUBLISHED[entry], place) for place, entry in enumerate(order) if entry in PUBLISHED]
+    values, places = ([pair[at] for pair in published] for at in (0, 1))
+    label = "published (another data set)"
+    marks.append(Dots(values, places, label, PAPER, FAIL, marker="D", size=34, thickness=1.6))
+    marks.append(ValueLine(ALWAYS, x=always_pass))
     note = (
         "Boxes: quartiles over folds; whiskers: smallest and largest fold. Diamonds: the medians that "
         "the scheduler thesis, section 6.7, published for its own 250 comparisons, another data set than "
         "this one."
     )
-    words = Words(
-        "figure-6-9",
-        _spread_finding(accuracy, medians, split),
-        "Box plots of accuracy over folds, one pair a model",
-        note,
-    )
+    title = _model_title(accuracy, medians, split)
+    words = Words("figure-6-9", title, "Box plots of accuracy over folds, one pair a model", note)
     panel = Panel(
-        [*_boxes(accuracy, order), _published(order), ValueLine(ALWAYS, x=always_pass)],
+        marks,
         Axis("accuracy (% of verdicts right, a fold a value)", percent=True),
         Axis("model (name in the catalogue)", order),
     )
     return drawn(words, [panel], (8.4, 1.3 + 0.55 * len(order)))
 
 
-def _published(order: list[str]) -> Dots:
-    known = [place for place, entry in enumerate(order) if entry in PUBLISHED]
-    medians = [PUBLISHED[order[place]] for place in known]
-    return Dots(
-        medians, known, "published (another data set)", PAPER, FAIL, marker="D", size=34, thickness=1.6
-    )
-
-
-def _boxes(accuracy: pd.DataFrame, order: list[str]) -> list[Boxes]:
-    looks = {"stratified": (-0.19, 0, "stratified folds"), "grouped": (0.19, 1, "folds of whole operations")}
-    values = {
-        split: own.groupby("entry")["accuracy"].apply(five_of).reindex(order)
-        for split, own in accuracy.groupby("split")
-    }
-    return [
-        Boxes(list(values[split]), label, shift=shift, width=0.3, fill=fill)
-        for split, (shift, fill, label) in looks.items()
-        if split in values
-    ]
-
-
-def _spread_finding(accuracy: pd.DataFrame, medians: pd.DataFrame, split: str) -> str:
+def _model_title(accuracy: pd.DataFrame, medians: pd.DataFrame, split: str) -> str:
     folds = accuracy[accuracy["split"] == split]
     leaders = Leaders.of(folds.pivot_table(index=["repeat", "fold"], columns="entry", values="accuracy"))
-    own = medians[medians["entry"] == leaders.best].set_index("split")["accuracy"]
     if leaders.alike:
         shown = medians[(medians["split"] == split) & medians["entry"].isin(leaders.all)]["accuracy"]
-        low, high = (percent(float(end)) for end in (shown.min(), shown.max()))
-        return (
-            f"{listed(leaders.all)} cannot be told apart on {split} folds: "
-            f"{low if low == high else f'{low} to {high}'} right at the median"
-        )
+        span = _span(*(percent(float(end)) for end in (shown.min(), shown.max())))
+        return f"{listed(leaders.all)} cannot be told apart on {split} folds: {span} right at the median"
     best = leaders.best
-    title = f"{best} is right most often on {split} folds: {percent(float(own.loc[split]))} at the median"
-    if split == "stratified" and "grouped" in own.index:
-        title += f", {percent(float(own.loc['grouped']))} on operations it never saw"
+    by_split = medians[medians["entry"] == best].set_index("split")["accuracy"]
+    title = (
+        f"{best} is right most often on {split} folds: {percent(float(by_split.loc[split]))} at the median"
+    )
+    if split == "stratified" and "grouped" in by_split.index:
+        title += f", {percent(float(by_split.loc['grouped']))} on operations it never saw"
     return title

@@ -1,4 +1,4 @@
-"""What ``perfjudge judge`` and ``import`` do with comparisons: read, judge, print."""
+"""The parts of ``perfjudge judge`` and ``perfjudge import`` that concern comparisons."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ def judge_source(
     retrospective: bool = False,
     **deciding: Any,
 ) -> int:
-    """Judge all comparisons of `source`, whatever its format (or in that of `from_`); return the exit code.
+    """Judge and print all comparisons of `source`; return the exit code.
 
-    Where comparisons don't say which values are better, `better` does; without it, the answer has a note.
-    What is `deciding` goes to `serving.comparisons.model.load`.
-
-    Raises InputError if the source cannot be read, or there is no such model.
+    `better`: the direction of comparisons without one; None: "higher", with a note.
+    `from_`: the format; None: detected from the content.
+    `deciding`: as of `serving.comparisons.model.load`.
+    Raises InputError if the source cannot be read, or the model does not exist.
     """
     served = load(uri, retrospective=retrospective, **deciding)
     kind = from_ or formats.sniff(source)
     problems = Problems(keep_going)
     tables = read_source(kind, [source], problems, Measure.model_validate({"better": better}))
     judgement = judge(tables, served, notes=problems.notes)
-    told = PrintableJudgement(
+    printable = PrintableJudgement(
         judgement.count("fail"),
         lambda: render.lines(judgement, versions(tables)),
         lambda: render.as_json(judgement),
@@ -53,22 +53,22 @@ def judge_source(
     if kind == "comparison-xml" and source.is_file():
         from data.comparisons.formats.comparison_xml import with_status
 
-        told = replace(
-            told, xml=lambda: with_status(source, judgement.statuses, written=verdicts_written(judgement))
+        printable = replace(
+            printable,
+            xml=lambda: with_status(source, judgement.statuses, written=verdicts_written(judgement)),
         )
     if wanted.shown == "xml":
         tell_notes(problems.notes)
-    status = give(told, wanted)
+    status = give(printable, wanted)
     return 1 if fail_on_unsure and judgement.count("unsure") else status
 
 
 def read_source(
     kind: str, sources: list[Path], problems: Problems, measure: Measure | None = None
 ) -> ComparisonTables:
-    """Read sources; say on stderr what was skipped. What cannot be judged stays in: it gets a verdict.
+    """Read sources, including comparisons that cannot be judged; report skipped parts on stderr.
 
-    Raises InputError: At the first thing that is wrong, unless ``problems.keep_going``; and if there is no
-    comparison.
+    Raises InputError at the first error, unless ``problems.keep_going``, and if no comparison is left.
     """
     tables = ComparisonTables.joined(
         list(formats.stream(kind, sources, problems, measure=measure, piece=None))
@@ -85,6 +85,6 @@ def imported(
 ) -> Counts:
     """Write the tables of comparisons to `directory`; errors as of `data.comparisons.stages`."""
     measure = Measure.model_validate({"better": better})
-    found = import_tables(kind, sources, directory, keep_going=keep_going, measure=measure)
-    rows = {name: getattr(found, name) for name in ("comparisons", "results", "labels")}
-    return Counts(rows, found.skipped, found.notes)
+    tables = import_tables(kind, sources, directory, keep_going=keep_going, measure=measure)
+    rows = {name: getattr(tables, name) for name in ("comparisons", "results", "labels")}
+    return Counts(rows, tables.skipped, tables.notes)

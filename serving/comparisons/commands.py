@@ -1,4 +1,4 @@
-"""The commands about comparisons."""
+"""The commands about comparisons, and options that they share with other commands."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 def _percentage(text: str, *, zero: bool) -> float:
-    """Return a percentage as a share; 0 for "none". `zero`: whether 0 is allowed as a number, too."""
+    """Return a percentage as a share; 0 for "none". `zero`: whether the number 0 is allowed, too."""
     try:
         share = 0.0 if text == "none" else float(text.removesuffix("%")) / 100
     except ValueError:
         share = -1.0
     if not 0 <= share < 1 or (share == 0 and text != "none" and not zero):
         interval = "from 0 to below 100" if zero else "between 0 and 100"
-        raise typer.BadParameter(f"{text!r} is no percentage {interval}, and not none")
+        raise typer.BadParameter(f"{text!r} is no percentage {interval} and not none")
     return share
 
 
@@ -57,23 +57,21 @@ Floor = Annotated[
         "--floor",
         metavar="PERCENT",
         parser=_share,
-        help="The smallest change of a median that may be called a regression; none = any."
-        " Default: the model's own, 0.5 unless it was trained with another.",
+        help="Smallest change of a median that may be called a regression; none = any."
+        " Default: the model's, usually 0.5.",
     ),
 ]
 Assumed = Annotated[
-    Better | None,
-    typer.Option("--better", help="Which values are better, where the input does not say. Default: higher."),
+    Better | None, typer.Option("--better", help="Direction of inputs without one. Default: higher.")
 ]
 From = Annotated[
-    str | None,
-    typer.Option("--from", metavar="FORMAT", help="The format of the input. Default: what its content says."),
+    str | None, typer.Option("--from", metavar="FORMAT", help="Format of the input. Default: detected.")
 ]
 Retrospective = Annotated[
     bool | None,
     typer.Option(
         "--retrospective",
-        help="Judge by the champion of those models that look at versions after the target, too.",
+        help="Judge with the champion of the models that also use versions after the target.",
     ),
 ]
 
@@ -83,7 +81,7 @@ Missed = Annotated[
         "--missed",
         metavar="PERCENT",
         parser=_positive_share,
-        help="Of the regressions, at most this share may pass; others fail or are unsure. none = nothing is.",
+        help="Largest share of regressions that may pass; others fail or are unsure. none = no guarantee.",
     ),
 ]
 FalseAlarms = Annotated[
@@ -92,7 +90,7 @@ FalseAlarms = Annotated[
         "--false-alarms",
         metavar="PERCENT",
         parser=_positive_share,
-        help="Of what is no regression, at most this share may fail. none = as the model thinks best.",
+        help="Largest share of other comparisons that may fail. none = no guarantee.",
     ),
 ]
 Costs = Annotated[
@@ -101,16 +99,15 @@ Costs = Annotated[
         "--costs",
         metavar="MISS:ALARM:LOOK",
         parser=_costs,
-        help="What a missed regression, a false alarm and a person's look cost: the cheapest verdicts.",
+        help="Costs of a missed regression, a false alarm and a person's review, to be minimised.",
     ),
 ]
 FailOnUnsure = Annotated[
-    bool | None,
-    typer.Option("--fail-on-unsure", help="Exit with 1 if a comparison gets the verdict unsure."),
+    bool | None, typer.Option("--fail-on-unsure", help="Exit with 1 if a verdict is unsure.")
 ]
-#: By the names under which `serving.comparisons.model.load` takes them.
+#: Options of `serving.comparisons.model.load`, by the names of its parameters.
 DECIDING = {"floor": Floor, "missed": Missed, "false_alarms": FalseAlarms, "costs": Costs}
-#: Of ``perfjudge judge``.
+#: Options of ``perfjudge judge``.
 JUDGING = {
     "better": Assumed,
     "from_": From,
@@ -125,7 +122,7 @@ Labels = Annotated[
         "--labels",
         metavar="URL",
         envvar="PERFJUDGE_LABELS",
-        help="Where labels are kept: sqlite:///FILE or postgresql://USER@HOST/DATABASE."
+        help="Store of labels: sqlite:///FILE or postgresql://USER@HOST/DATABASE."
         " Default: labels.db in the project.",
     ),
 ]
@@ -134,20 +131,17 @@ Comparisons = Annotated[
     typer.Option(
         "--comparisons",
         metavar="SOURCE",
-        help="What may be labelled: comparisons in any supported format. Default: what the project's"
-        " pipeline has ingested.",
+        help="Comparisons to label, in any supported format. Default: those that the project's pipeline"
+        " has ingested.",
     ),
 ]
 LabelRate = Annotated[
     int | None,
     typer.Option(
-        "--label-rate",
-        min=1,
-        metavar="N",
-        help="How many labels one person may give in a minute. Default: 240.",
+        "--label-rate", min=1, metavar="N", help="Most labels of one person per minute. Default: 240."
     ),
 ]
-#: Of ``perfjudge serve``.
+#: Options of ``perfjudge serve``.
 SERVING = {"labels": Labels, "comparisons": Comparisons, "label_rate": LabelRate}
 
 
@@ -156,8 +150,8 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         list[str] | None,
         typer.Argument(
             metavar="[BASELINE] [TARGET] [-- COMMAND...]",
-            help="The results before and after: a file, or a directory of runs. Then, for --confirm, what"
-            " measures the target again, to {output}; PERFJUDGE_OPERATIONS names the operations in doubt.",
+            help="Results before and after: a file, or a directory of runs. Then, for --confirm, the command"
+            " that measures the target again, to {output}; PERFJUDGE_OPERATIONS has the operations in doubt.",
         ),
     ] = None,
     base: Annotated[
@@ -173,8 +167,8 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         typer.Option(
             "--history",
             metavar="DIR",
-            help="Earlier runs of the baseline's branch, in the order of their names: they tell"
-            " what runs differ by.",
+            help="Earlier runs of the baseline's branch, in the order of their names, to estimate"
+            " between-run variation.",
         ),
     ] = None,
     match: Annotated[
@@ -183,14 +177,14 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
             "--match",
             metavar="BASE=NEW",
             help="Compare operation NEW of the target with operation BASE of the baseline; may be repeated."
-            " Without TARGET, both are of the one file.",
+            " Without TARGET, both operations are in one file.",
         ),
     ] = None,
     model: Model = None,
     shown: Shown = None,
     fail_on_regression: FailOnRegression = False,
     fail_on_missing: Annotated[
-        bool, typer.Option("--fail-on-missing", help="Exit with 1 if only one side has something.")
+        bool, typer.Option("--fail-on-missing", help="Exit with 1 if an operation is missing on one side.")
     ] = False,
     fail_on_unsure: FailOnUnsure = None,
     runs_differ: Annotated[
@@ -199,41 +193,38 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
             "--runs-differ",
             metavar="PERCENT",
             parser=_share,
-            help="By how much runs of one build scatter (a standard deviation) where nothing tells;"
-            " none: not at all.",
+            help="Assumed standard deviation between runs of one build, where it cannot be estimated;"
+            " none: 0.",
         ),
     ] = "3",  # type: ignore[assignment] # as it is typed
     confirm: Annotated[
         int,
         typer.Option(
-            "--confirm", min=0, max=100, metavar="N", help="Run COMMAND so often for what is in doubt."
+            "--confirm", min=0, max=100, metavar="N", help="Number of runs of COMMAND to confirm verdicts."
         ),
     ] = 0,
     confirm_base: Annotated[
         str | None,
         typer.Option(
-            "--confirm-base", metavar="COMMAND", help="Measures the baseline again, in turn with COMMAND."
+            "--confirm-base", metavar="COMMAND", help="Command that measures the baseline, in turn with it."
         ),
     ] = None,
     confirm_timeout: Annotated[
-        float, typer.Option("--confirm-timeout", min=0.1, metavar="SECONDS", help="That one run may take.")
+        float, typer.Option("--confirm-timeout", min=0.1, metavar="SECONDS", help="Time limit of one run.")
     ] = 3600.0,
     acknowledged: Annotated[
         Path | None,
         typer.Option(
             "--acknowledged",
             metavar="FILE",
-            help="What people acknowledge, call unstable or accept. Default: .perfjudge.yaml, if it"
-            " is there.",
+            help="Acknowledged, unstable and accepted operations. Default: .perfjudge.yaml, if it exists.",
         ),
     ] = None,
     commit: Annotated[
         str | None,
-        typer.Option("--commit", help="What was measured after. Default: what git has checked out."),
+        typer.Option("--commit", help="Commit of the target. Default: the one that git has checked out."),
     ] = None,
-    base_commit: Annotated[
-        str | None, typer.Option("--base-commit", help="What was measured before.")
-    ] = None,
+    base_commit: Annotated[str | None, typer.Option("--base-commit", help="Commit of the baseline.")] = None,
     from_: From = None,
     better: Assumed = None,
     floor: Floor = None,
@@ -244,32 +235,32 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     output: Output = None,
     markdown: Annotated[
         Path | None,
-        typer.Option("--markdown", metavar="FILE", help="Write a comment for a pull request there, too."),
+        typer.Option("--markdown", metavar="FILE", help="Also write a comment for a pull request."),
     ] = None,
     junit: Annotated[
-        Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML there, too.")
+        Path | None, typer.Option("--junit", metavar="FILE", help="Also write JUnit XML.")
     ] = None,
     json_file: Annotated[
-        Path | None, typer.Option("--json-file", metavar="FILE", help="Write JSON there, too.")
+        Path | None, typer.Option("--json-file", metavar="FILE", help="Also write JSON.")
     ] = None,
     annotations: Annotated[
-        bool, typer.Option("--annotations", help="Write GitHub's annotations to standard error, too.")
+        bool, typer.Option("--annotations", help="Also write GitHub's annotations to standard error.")
     ] = False,
     step_summary: Annotated[
-        bool, typer.Option("--step-summary", help="Add the comment to the page of GitHub's step, too.")
+        bool, typer.Option("--step-summary", help="Also add the comment to the summary of GitHub's step.")
     ] = False,
     name: Annotated[
-        str, typer.Option("--name", help="Tells the comment from those of other comparisons of one request.")
+        str, typer.Option("--name", help="Name that distinguishes comments of one pull request.")
     ] = "",
 ) -> int:
-    """Judge two results, several runs a side, or two operations of one file, at once."""
+    """Compare two results, several runs per side, or two operations of one file."""
     from data.comparisons.params import Measure
     from serving.answering import form_of
     from serving.comparisons.compare.command import Comparing, Outputs, compare_runs
     from serving.comparisons.model import load
 
     form = form_of("json" if as_json else shown, output, get_args(Format))
-    # the first arguments are the sides that no option has named; a command may follow
+    # the first arguments are the sides without an option; a command may follow
     command = list(sides or [])
     before, after = (side or [Path(command.pop(0))] if side or command else [] for side in (base, target))
     if not before:
@@ -287,8 +278,14 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         commits=(base_commit, commit),
         matched=match or (),
     )
-    further = {"markdown": markdown, "junit": junit, "json": json_file}
-    outputs = Outputs(form, output, further, annotations, step_summary, name)
+    outputs = Outputs(
+        shown=form,
+        output=output,
+        files={"markdown": markdown, "junit": junit, "json": json_file},
+        annotations=annotations,
+        step_summary=step_summary,
+        name=name,
+    )
     failing = {"regression": fail_on_regression, "missing": fail_on_missing, "unsure": fail_on_unsure}
     return compare_runs(comparing, outputs, [kind for kind, fails in failing.items() if fails])
 
@@ -301,19 +298,18 @@ def _confirming(times: int, command: list[str], baseline: str | None, seconds: f
             raise typer.BadParameter(f"{shlex.join(command) or baseline!r} is run only with --confirm N")
         return None
     if not command:
-        raise typer.BadParameter("--confirm needs -- COMMAND..., which measures the target again")
+        raise typer.BadParameter("--confirm needs -- COMMAND..., which measures the target")
     return Confirming(times, tuple(command), tuple(shlex.split(baseline or "")), seconds)
 
 
 group = typer.Typer(
-    help="Which comparisons to label, labels in and out of their store, and which to doubt.",
-    no_args_is_help=True,
+    help="Comparisons to label next, import and export of labels, and doubtful labels.", no_args_is_help=True
 )
 Source = Annotated[
     Path, typer.Argument(metavar="DATA", help="Comparisons in any supported format, labelled or not.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
-Most = Annotated[int, typer.Option("--number", "-n", min=1, help="How many, at most.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Most = Annotated[int, typer.Option("--number", "-n", min=1, help="Maximum number of rows.")]
 
 
 @group.command("next")
@@ -325,9 +321,9 @@ def labels_next(  # noqa: PLR0917 - typer hands options over by name
     as_json: Json = False,
     output: Output = None,
 ) -> int:
-    """Tell which comparisons to label first: those from which a model would learn most.
+    """List the comparisons to label next: those that would improve a model most.
 
-    With -o it writes a CSV file to fill in; as labels.csv beside the data it is read with them.
+    With -o, write a CSV file to fill in; as labels.csv next to the data it is read with them.
     """
     from serving.answering import form_of
     from serving.comparisons.labels.command import give_next
@@ -338,11 +334,13 @@ def labels_next(  # noqa: PLR0917 - typer hands options over by name
 
 @group.command("suspects")
 def labels_suspects(
-    project: Annotated[Path, typer.Argument(metavar="PROJECT", help="Where `dvc repro` has run.")] = Path(),
+    project: Annotated[
+        Path, typer.Argument(metavar="PROJECT", help="Directory of the project, after `dvc repro`.")
+    ] = Path(),
     number: Most = 20,
     as_json: Json = False,
 ) -> int:
-    """List the labels that look wrong, by whom and why: the last run's models had not seen them."""
+    """List doubtful labels, with annotators and reasons, by out-of-fold predictions of the last run."""
     from serving.comparisons.labels.command import give_suspects
 
     return give_suspects(project, number, as_json=as_json)
@@ -350,7 +348,7 @@ def labels_suspects(
 
 @group.command("people")
 def labels_people(source: Source, keep_going: KeepGoing = False, as_json: Json = False) -> int:
-    """Tell how reliable everybody is who labelled, and where they don't agree."""
+    """Show the reliability of annotators, and their disagreements."""
     from serving.comparisons.labels.command import give_people
 
     return give_people(source, keep_going=keep_going, as_json=as_json)
@@ -366,12 +364,12 @@ def labels_import(
     ],
     labels: Labels = None,
     by: Annotated[
-        str | None, typer.Option("--by", metavar="NAME", help="Who gave labels that don't say it.")
+        str | None, typer.Option("--by", metavar="NAME", help="Annotator of labels without one.")
     ] = None,
     keep_going: KeepGoing = False,
     as_json: Json = False,
 ) -> int:
-    """Add the labels of a file or directory to the store; what was added before is not added again."""
+    """Add the labels of a file or directory to the store, each only once."""
     from serving.comparisons.labels.command import import_labels
 
     return import_labels(source, labels, by, keep_going=keep_going, as_json=as_json)
@@ -379,64 +377,73 @@ def labels_import(
 
 @group.command("export")
 def labels_export(
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="PATH", help="Where the result goes.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="PATH", help="File or directory of the result.")
+    ],
     labels: Labels = None,
     comparisons: Annotated[
         Path | None,
         typer.Option(
             "--comparisons",
             metavar="SOURCE",
-            help="What the labels are about, in any supported format. Default: what the project's"
-            " pipeline has ingested; csv has all labels without it.",
+            help="Comparisons of the labels, in any supported format. Default: those that the project's"
+            " pipeline has ingested; csv: all labels.",
         ),
     ] = None,
     form: Annotated[
         Literal["csv", "xml", "tables"] | None,
         typer.Option(
             "--format",
-            help="csv: labels.csv, to lie beside data; xml: the comparisons as in the scheduler"
-            " thesis, figure 6.1; tables: the comparisons as Parquet, in a directory. Default: as"
-            " the suffix of -o says, or csv.",
+            help="csv: labels.csv, for the directory of the data; xml: the comparisons as in the scheduler"
+            " thesis, figure 6.1; tables: the comparisons as Parquet, in a directory. Default: by the suffix"
+            " of -o, or csv.",
         ),
     ] = None,
 ) -> int:
-    """Write what people say now: of each the last label of a comparison, unless it is withdrawn."""
+    """Write the current labels: the last one of each person for each comparison, unless withdrawn."""
     from serving.answering import form_of
     from serving.comparisons.labels.command import export_labels
 
     if form != "tables":
-        known: tuple[Literal["csv", "xml"], ...] = ("csv", "xml")
-        form = form_of(form, output, known)
+        formats: tuple[Literal["csv", "xml"], ...] = ("csv", "xml")
+        form = form_of(form, output, formats)
     return export_labels(labels, comparisons, form, output)
 
 
 def timelines(  # noqa: PLR0917 - typer hands options over by name
-    rules: Annotated[list[Path], typer.Argument(metavar="RULES.xml...", help="Which results to show.")],
-    results: Annotated[Path, typer.Argument(metavar="RESULTS_DIR", help="Results, in folders of any depth.")],
+    rules: Annotated[list[Path], typer.Argument(metavar="RULES.xml...", help="Rules to select results.")],
+    results: Annotated[Path, typer.Argument(metavar="RESULTS_DIR", help="Directory of results.")],
     output: Directory,
     model: Model = None,
     server: Annotated[
-        str | None, typer.Option("--server", metavar="URL", help="Let a running perfjudge serve judge.")
+        str | None, typer.Option("--server", metavar="URL", help="Server that judges instead of a model.")
     ] = None,
     better: Annotated[
-        Better | None, typer.Option("--better", help="Which values are better, where results don't say.")
+        Better | None, typer.Option("--better", help="Direction of results without one.")
     ] = None,
     metric: Annotated[
-        str | None, typer.Option("--metric", help="What is measured; default: the first that is no time.")
+        str | None, typer.Option("--metric", help="Name of the metric. Default: the first but times.")
     ] = None,
     keep_going: KeepGoing = False,
     jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", min=1, help="How many processes work. Default: one a CPU.")
+        int | None, typer.Option("--jobs", "-j", min=1, help="Number of processes. Default: one per CPU.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Say what was written as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the written files as JSON.")] = False,
 ) -> int:
-    """Show the results of many versions as pages: a box per version, with verdicts and lasting changes."""
+    """Write pages of the results of many versions, with box plots, verdicts and lasting changes."""
     from data.comparisons.params import Measure
     from serving.comparisons.timelines.generate import TimelineWish, write_timelines
 
-    measure = Measure(metric=metric, better=better)
-    many = jobs or len(os.sched_getaffinity(0))
-    wish = TimelineWish(tuple(rules), results, output, model, server, measure, keep_going, many)
+    wish = TimelineWish(
+        rules=tuple(rules),
+        results=results,
+        output=output,
+        model=model,
+        server=server,
+        measure=Measure(metric=metric, better=better),
+        keep_going=keep_going,
+        jobs=jobs or len(os.sched_getaffinity(0)),
+    )
     return write_timelines(wish, as_json=as_json)
 
 

@@ -1,21 +1,147 @@
-"""The endpoint that judges comparisons: its model, and its answers in shadow mode."""
+"""The endpoint ``/v1/comparisons/judge``: its model, and its answers in JSON or XML."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from http import HTTPStatus
+from typing import Any, TypeVar
 
-from data.comparisons.request import EXAMPLE, JudgeRequest
+from data.comparisons.posted import named_sides
+from data.comparisons.request import EXAMPLE, AskedCosts, JudgeRequest, read_request
+from data.errors import InputError, MalformedError, ModelError, RepeatedError
+from data.tables.problems import Problems
 from data.tables.xml_stream import Document, WholeDocument
-from serving.comparisons import MODEL
-from serving.comparisons.body import answer_json, answer_many, answer_xml, judged_json
-from serving.comparisons.model import Judge, load, registered, retrospective
+from serving.comparisons import MODEL, render
+from serving.comparisons.judge import Judgement, judge, judged
+from serving.comparisons.model import Judge, load, registered, retrospective, wishing
 from serving.comparisons.promises import decided_answer, promise_answer
 from serving.comparisons.schemas import JudgeAnswer, ServedJudge
-from serving.comparisons.xml.report import xml_schema
-from serving.http.bodies import JSON
+from serving.comparisons.xml.report import verdicts_written, xml_schema
+from serving.http.bodies import JSON, NAME, NOTES, Answered, parse_json, require_few, require_few_parts
+from serving.http.schemas import RefusedError
 from serving.supply import MEBIBYTE, Endpoint, Loader, Opinion, ShadowSupply
+
+#: Most values of a request that the fast decoder rejects: validating so many takes a second.
+MOST_VALUES = 500_000
+_UNUSUAL = (
+    "values, and not all are as in most requests (a mistake, labels, numbers of threads with a decimal "
+    "point, a byte order mark)"
+)
+T = TypeVar("T")
+
+
+class _RepeatedProblems(Problems):
+    """Collects errors about repeated parts, which make comparisons invalid; raises all other errors."""
+
+    def add(self, error: InputError) -> None:
+        if not isinstance(error, RepeatedError):
+            raise error
+        self.skipped.append(error)
+
+
+def answer_json(body: bytes, served: Judge) -> Answered:
+    """Judge the comparisons of a request.
+
+    Raises RefusedError with status 400 if the body is not JSON, InputError if it is not a valid request.
+    """
+    return _json_answer(judged_json(body, served))
+
+
+def judged_json(body: bytes, served: Judge) -> Judgement:
+    """Return the judgement of a request, without computing explanations; raises as `answer_json`."""
+    return _judge_request(_read_body(body), served)
+
+
+def answer_many(bodies: Sequence[bytes], served: Judge) -> list[Answered | Exception]:
+    """Judge the comparisons of several requests at once.
+
+    Returns the result, or the exception, of `answer_json` for each request.
+    """
+    requests = [_result_or_error(partial(_read_body, body)) for body in bodies]
+    # requests with their own decision policy are judged separately
+    batch = [
+        request for request in requests if not isinstance(request, Exception) and not _has_policy(request)
+    ]
+    comparisons = [comparison for request in batch for comparison in request.comparisons]
+    answers: Iterator[Answered] | None = None
+    # comparisons that the model cannot judge must not fail the other requests
+    with suppress(ModelError):
+        parts = judged(named_sides(comparisons), served).parts([len(r.comparisons) for r in batch])
+        answers = map(_json_answer, parts)
+
+    def answer(request: JudgeRequest | Exception) -> Answered | Exception:
+        if isinstance(request, Exception):
+            return request
+        if answers is not None and not _has_policy(request):
+            return next(answers)
+        return _result_or_error(lambda: _json_answer(_judge_request(request, served)))
+
+    return [answer(request) for request in requests]
+
+
+def _judge_request(request: JudgeRequest, served: Judge) -> Judgement:
+    posted = request.costs
+    costs = None if posted is None else {name: getattr(posted, name) for name in AskedCosts.model_fields}
+    try:
+        served = wishing(served, request.missed, request.false_alarms, costs)
+    except InputError as exc:
+        raise RefusedError(HTTPStatus.CONFLICT, str(exc)) from exc
+    return judged(named_sides(request.comparisons), served)
+
+
+def _has_policy(request: JudgeRequest) -> bool:
+    return (request.missed, request.false_alarms, request.costs) != (None, None, None)
+
+
+def _result_or_error(compute: Callable[[], T]) -> T | Exception:
+    try:
+        return compute()
+    except (RefusedError, InputError, ModelError) as exc:
+        return exc
+
+
+def _read_body(body: bytes) -> JudgeRequest:
+    """Decode a request; if the fast decoder rejects it, decode it again to explain the error."""
+    require_few_parts(body)
+    request = read_request(body)
+    if request is None:
+        from data.comparisons.formats.comparison_json import checked_request
+
+        require_few(body, (b",",), MOST_VALUES, _UNUSUAL)
+        request = checked_request(parse_json(body), NAME)
+    return request
+
+
+def _json_answer(judgement: Judgement) -> Answered:
+    content = render.as_json(judgement, flipped=len(judgement) <= render.FLIPPED)
+    unlike = int(judgement.out_of_distribution().sum())
+    return Answered(content.encode(), judgement, vectors=judgement.model_vectors, unlike=unlike)
+
+
+def answer_xml(body: bytes, served: Judge) -> Answered:
+    """Judge the comparisons of figure 6.1 and add the verdicts to the document; raises as `answer_json`."""
+    from data.comparisons.formats.comparison_xml import tables_of, with_status
+
+    problems = _RepeatedProblems()
+    try:
+        tables = tables_of(body, NAME, problems)
+        if problems.skipped:
+            note = "what stands twice in the body, or has a number of threads twice, is invalid"
+            problems.note(f"{note} ({len(problems.skipped)})")
+        judgement = judge(tables, served, notes=problems.notes)
+        flipped = len(judgement) <= render.FLIPPED
+        if not flipped:
+            problems.note(render.UNFLIPPED)
+        elements = verdicts_written(judgement, flipped=flipped)
+        content = with_status(body, judgement.statuses, NAME, "invalid", elements)
+    except MalformedError as exc:
+        raise RefusedError(HTTPStatus.BAD_REQUEST, str(exc)) from exc
+    headers = {NOTES: "; ".join(judgement.notes)} if judgement.notes else {}
+    unlike = int(judgement.out_of_distribution().sum())
+    return Answered(content, judgement, "application/xml", headers, judgement.model_vectors, unlike)
 
 
 def doors() -> Sequence[Endpoint]:
@@ -43,38 +169,30 @@ def doors() -> Sequence[Endpoint]:
 def _champion_opinions(media_type: str, content: bytes) -> list[Opinion]:
     if media_type != JSON:
         return _xml_opinions(content)
-    return [
-        Opinion(
-            one["comparison_id"], f"{one['benchmark']} {one['operation']}", one["verdict"], one["probability"]
-        )
-        for one in json.loads(content)["verdicts"]
-    ]
+    return list(map(_opinion, json.loads(content)["verdicts"]))
 
 
 def _challenger_opinions(media_type: str, body: bytes, served: Judge) -> list[Opinion]:
-    """Judge a body without reasons, which take most of the time."""
+    """Judge a body without computing explanations, which take most of the time."""
     if media_type != JSON:
         return _xml_opinions(answer_xml(body, served).content)
-    return [
-        Opinion(one.comparison_id, f"{one.benchmark} {one.operation}", one.verdict, one.probability)
-        for one in judged_json(body, served).told()
-    ]
+    return [_opinion(verdict._asdict()) for verdict in judged_json(body, served).iterate_verdicts()]
+
+
+def _opinion(verdict: Mapping[str, Any]) -> Opinion:
+    about = f"{verdict['benchmark']} {verdict['operation']}"
+    return Opinion(verdict["comparison_id"], about, verdict["verdict"], verdict["probability"])
 
 
 def _xml_opinions(content: bytes) -> list[Opinion]:
     opinions = []
-    for one in WholeDocument(Document.of_bytes(content, "answer")).root.iter("comparison_result"):
-        about = f"{one.get('benchmark_name', '')} {one.get('operation_name', '')}"
-        verdict = one.find("verdict")
+    for result in WholeDocument(Document.of_bytes(content, "answer")).root.iter("comparison_result"):
+        about = f"{result.get('benchmark_name', '')} {result.get('operation_name', '')}"
+        verdict = result.find("verdict")
         probability = None if verdict is None else verdict.get("probability")
-        opinions.append(
-            Opinion(
-                one.get("comparison_id") or about,
-                about,
-                one.get("result_status", ""),
-                None if probability is None else float(probability),
-            )
-        )
+        number = None if probability is None else float(probability)
+        name = result.get("comparison_id") or about
+        opinions.append(Opinion(name, about, result.get("result_status", ""), number))
     return opinions
 
 
@@ -95,7 +213,7 @@ def _card_answer(served: Judge) -> dict[str, Any]:
 
 
 def _require_probability(served: Judge) -> None:
-    """Judge an example once, so that no request waits for it; ValueError if the answer is no probability."""
+    """Judge an example to warm up; ValueError if the result is not a probability."""
     answer_json(json.dumps(EXAMPLE).encode(), served)
     (probability,) = served.model.probability(served.model.reference[None])
     if not 0 <= probability <= 1:
@@ -103,10 +221,5 @@ def _require_probability(served: Judge) -> None:
 
 
 LOADER = Loader(
-    registered,
-    load,
-    _card_answer,
-    ServedJudge,
-    trial=_require_probability,
-    others=lambda: (retrospective(),),
+    registered, load, _card_answer, ServedJudge, trial=_require_probability, others=lambda: (retrospective(),)
 )

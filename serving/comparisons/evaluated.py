@@ -1,4 +1,4 @@
-"""What the stages of the family ``comparisons`` left behind, read for its report."""
+"""Output files of the pipeline stages of the family ``comparisons``, read for its report."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CURVES = {"curve": "str", "parameter": "int64", "fold": "int64", "accuracy": "fl
 
 
 class DataSet(pages.DataSet):
-    """The labelled comparisons."""
+    """Sizes of the set of labelled comparisons."""
 
     comparisons: int
     fails: int
@@ -32,7 +32,7 @@ class DataSet(pages.DataSet):
 
 
 class Metrics(pages.Metrics[pages.Judged]):
-    """What the page uses of ``metrics.json``."""
+    """The part of ``metrics.json`` that the page uses."""
 
     data: DataSet
     features: str
@@ -41,24 +41,21 @@ class Metrics(pages.Metrics[pages.Judged]):
 
 @dataclass(frozen=True)
 class EvaluatedComparisons:
-    """All that the page is drawn from."""
+    """The content of the report page."""
 
     metrics: Metrics
-    #: verdicts on held-out folds: one row per entry, split, repeat and comparison; columns `VERDICTS`
+    #: out-of-fold verdicts: one row per entry, split, repeat and comparison; columns `VERDICTS`
     verdicts: pd.DataFrame
-    #: one row per curve, parameter and fold, with the columns of `CURVES`; empty if there are none
+    #: one row per curve, parameter and fold, with the columns of `CURVES`; may be empty
     curves: pd.DataFrame
     features: pd.DataFrame  # one row per comparison: ``comparison_id, status`` and the features
     tables: ComparisonTables
-    tree: TrainedModel | None  # the decision tree; None where the params leave it out
-    rule: Rule = "majority"  # how what several people say becomes one status
+    tree: TrainedModel | None  # the decision tree; None if the parameters exclude it
+    rule: Rule = "majority"  # aggregates the labels of several annotators
 
     @classmethod
     def read(cls, root: Path) -> EvaluatedComparisons:
-        """Read the stages' files under `root`.
-
-        Raises InputError if one that the page cannot do without is missing or broken.
-        """
+        """Read the stages' files under `root`; InputError if a required one is missing or broken."""
         places = Places("comparisons", root)
         curves, tree = places.evaluated / "curves.parquet", places.models / "decision-tree"
         return cls(
@@ -78,11 +75,10 @@ class EvaluatedComparisons:
 
 
 def rule_under(root: Path = Path()) -> Rule:
-    """Return how labels become a status in the project under `root`; the default where there is no project.
+    """Return the rule that aggregates labels in the project under `root`, by default without a project.
 
     Raises InputError if its ``params.yaml`` is wrong.
     """
     path = root / "params.yaml"
-    return (
-        load(Comparisons, path).section.checks.consensus if path.is_file() else CheckComparisons().consensus
-    )
+    checks = load(Comparisons, path).section.checks if path.is_file() else CheckComparisons()
+    return checks.consensus

@@ -1,4 +1,4 @@
-"""The champion's worst mistakes, with the samples that misled it."""
+"""The champion's worst mistakes, with the samples of both sides."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ from serving.reports.evaluation_files import surest_mistakes
 from serving.reports.panels import Axis, Mark, Panel, drawn
 
 MOST = 12
-#: What is told beside the shift and what builds usually differ by.
-_TOLD: tuple[tuple[Fact, float], ...] = (("separation", 1.0), ("scatter", 1.0))
-#: Dots drawn over one box; of more samples an even share is drawn.
+#: Facts with their weights, in addition to the change and the usual variation between builds.
+_FACTS: tuple[tuple[Fact, float], ...] = (("separation", 1.0), ("scatter", 1.0))
+#: Most dots over one box; of more samples an even share is drawn.
 DOTS = 60
-#: A shift that rounds to 0.0 % is told as none.
-_NO_SHIFT = 0.0005
+#: Smaller changes are rounded to 0.0 %.
+_NO_CHANGE = 0.0005
 
 
 @dataclass(frozen=True)
 class DrawnPair:
-    """Baseline and target of one configuration, as shares of the baseline's median."""
+    """Baseline and target of one configuration."""
 
     threads: int
     baseline_median: float  # in the unit of the result
-    shift: float  # Target's median against the baseline's, negative where the target is worse
-    #: Min, q1, median, q3, max of baseline and target, relative to the baseline's median
+    shift: float  # change of the median as a share of the baseline's; negative is worse
+    #: boxes: shape (5,), min, q1, median, q3, max of baseline and target; samples: empty for summaries. As
+    #: multiples of the baseline's median.
     boxes: tuple[NDArray[np.float64], ...]
-    #: their samples, relative likewise; empty where the source has summaries only
     samples: tuple[NDArray[np.float64], ...]
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """One wrong verdict on a held-out fold, and what was measured in sentences."""
+    """One wrong out-of-fold verdict, and its measurements in sentences."""
 
     anchor: str
     comparison_id: str
@@ -66,73 +66,72 @@ class Mistake:
 
     @property
     def worst(self) -> DrawnPair:
-        """The configuration whose median fell most."""
+        """The configuration with the worst change."""
         return min(self.pairs, key=lambda pair: pair.shift)
 
     @property
     def shifts(self) -> str:
-        """The range of median shifts over the configurations, in words."""
+        """The range of changes over the configurations, in words."""
         low, high = (percent(choose(pair.shift for pair in self.pairs)) for choose in (min, max))
         return low if low == high else f"{low} to {high}"
 
 
 def worst_mistakes(verdicts: pd.DataFrame, tables: ComparisonTables, most: int = MOST) -> list[Mistake]:
-    """Find the wrong verdicts that the model was surest of.
+    """Return the wrong verdicts with the highest confidence, the highest first.
 
-    `verdicts`: one model's held-out verdicts, with the columns of `serving.comparisons.evaluated.VERDICTS`.
-    `tables`: what the comparisons were made of.
-    `most`: how many to return.
-    Returns: the surest first. Sureness is how far a probability lies from its threshold, as a share of how
-    far it could.
+    `verdicts`: one model's out-of-fold verdicts; columns `serving.comparisons.evaluated.VERDICTS`.
+    `most`: maximal number of mistakes.
     """
     comparisons = tables.comparisons[list(COMPARISON_DTYPES)]
-    found = surest_mistakes(verdicts, "comparison_id", most).merge(
+    rows = surest_mistakes(verdicts, "comparison_id", most).merge(
         comparisons, on="comparison_id", validate="one_to_one"
     )
-    tables = _with_comparisons(tables, found[list(COMPARISON_DTYPES)])
+    tables = _with_comparisons(tables, rows[list(COMPARISON_DTYPES)])
     sides = Sides.of(tables)
     measured = tables.results.drop_duplicates(OPERATION)[[*OPERATION, "unit", "better"]]
-    people = found["comparison_id"].map(_people(tables.labels)).fillna("\N{EN DASH}")
-    told = found.merge(measured, on=OPERATION, how="left").assign(label=found["status"], labelled_by=people)
-    names = [field.name for field in fields(Mistake) if field.name in told]
-    asked = PreparedComparisons.of(sides)
+    people = rows["comparison_id"].map(_people(tables.labels)).fillna("\N{EN DASH}")
+    rows = rows.merge(measured, on=OPERATION, how="left").assign(label=rows["status"], labelled_by=people)
+    names = [field.name for field in fields(Mistake) if field.name in rows]
+    prepared = PreparedComparisons.of(sides)
+    has_both = np.isfinite(sides.baseline_five[:, 2] + sides.target_five[:, 2])
     return [
         Mistake(
             f"mistake-{place + 1}",
             **row,
-            pairs=tuple(_pair(sides, at) for at in _judged(sides, place)),
-            words=_words(asked, place, str(row["unit"])),
+            pairs=tuple(
+                _pair(sides, at) for at in np.flatnonzero(has_both & (sides.comparison == place)).tolist()
+            ),
+            words=_sentences(prepared, place, str(row["unit"])),
         )
-        for place, row in enumerate(told[names].to_dict("records"))
+        for place, row in enumerate(rows[names].to_dict("records"))
     ]
 
 
 def told_of(root: Path, comparisons: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Say what was measured in comparisons of the project under `root`, by their ids."""
+    """Return sentences about the measurements of comparisons of the project under `root`, by their ids."""
     tables = ComparisonTables.read(Places("comparisons", root).interim)
-    kept = tables.comparisons[tables.comparisons["comparison_id"].isin(comparisons)][list(COMPARISON_DTYPES)]
-    if kept.empty:
+    rows = tables.comparisons[tables.comparisons["comparison_id"].isin(comparisons)][list(COMPARISON_DTYPES)]
+    if rows.empty:
         return {}
-    tables = _with_comparisons(tables, kept)
-    asked = PreparedComparisons.of(Sides.of(tables))
-    named = enumerate(zip(kept["comparison_id"], units(tables), strict=True))
-    return {name: _words(asked, place, own) for place, (name, own) in named}
+    tables = _with_comparisons(tables, rows)
+    prepared = PreparedComparisons.of(Sides.of(tables))
+    named = enumerate(zip(rows["comparison_id"], units(tables), strict=True))
+    return {name: _sentences(prepared, place, unit) for place, (name, unit) in named}
 
 
 def _with_comparisons(tables: ComparisonTables, comparisons: pd.DataFrame) -> ComparisonTables:
-    """Return `tables` with only these comparisons, and the results of their operations."""
     results = tables.results.merge(comparisons[OPERATION].drop_duplicates(), on=OPERATION)
     return replace(tables, results=results, comparisons=comparisons)
 
 
-def _words(asked: PreparedComparisons, place: int, unit: str) -> tuple[str, ...]:
-    """Say what was measured; the models of folds, which would say what they leant on, are not kept."""
-    facts = Facts.of(asked, place)
-    return sentences(facts, direction(unit, facts.sign), None, _TOLD, None)
+def _sentences(prepared: PreparedComparisons, row: int, unit: str) -> tuple[str, ...]:
+    # the models of the folds are not stored, so no model orders the facts
+    facts = Facts.of(prepared, row)
+    return sentences(facts, direction(unit, facts.sign), None, _FACTS, None)
 
 
 def _people(labels: pd.DataFrame) -> pd.Series:
-    """Return who labelled each comparison."""
+    """Return the annotators of each comparison, by its id; of settled labels only those."""
     labels = decided(labels)
     settled = labels["annotator"].isna()
     settled |= ~labels["comparison_id"].isin(labels.loc[settled, "comparison_id"])
@@ -140,45 +139,42 @@ def _people(labels: pd.DataFrame) -> pd.Series:
     return named.groupby("comparison_id")["labelled_by"].agg(", ".join)
 
 
-def _judged(sides: Sides, place: int) -> list[int]:
-    """Return the configurations that both sides of a comparison have."""
-    both = np.isfinite(sides.baseline_five[:, 2] + sides.target_five[:, 2])
-    return np.flatnonzero(both & (sides.comparison == place)).tolist()
-
-
 def _pair(sides: Sides, at: int) -> DrawnPair:
     median = float(sides.baseline_five[at, 2])
     unit = median or 1.0
     boxes = tuple(five[at] / unit for _, _, five in sides.both)
-    samples = tuple(own.at(at) / unit for _, own, _ in sides.both)
+    samples = tuple(lists.at(at) / unit for _, lists, _ in sides.both)
     shift = float(sides.sign[at]) * float(boxes[1][2] - boxes[0][2])
     return DrawnPair(int(sides.threads[at]), median, shift, boxes, samples)
 
 
 def mistake_chart(mistake: Mistake) -> Chart:
-    """Draw baseline beside target for every configuration of `mistake`."""
-    word = "Missed" if mistake.label == "fail" else "False alarm"
-    worst = mistake.worst
+    """Draw baseline and target of every configuration of `mistake` as box plots."""
+    missed, worst = mistake.label == "fail", mistake.worst
     change = f"{percent(abs(worst.shift))} {'worse' if worst.shift < 0 else 'better'}"
-    if abs(worst.shift) < _NO_SHIFT:
+    if abs(worst.shift) < _NO_CHANGE:
         change = "no shift of the median"
-    given = "yet given" if mistake.label == "fail" else "given"
     title = (
-        f"{word}: {mistake.operation}, {change} at {counted(worst.threads, 'thread')}, "
-        f"{given} p = {mistake.probability:.2f}"
+        f"{'Missed' if missed else 'False alarm'}: {mistake.operation}, {change} at "
+        f"{counted(worst.threads, 'thread')}, "
+        f"{'yet given' if missed else 'given'} p = {mistake.probability:.2f}"
     )
     shows = f"Box plots of baseline and target by threads, median shifts {mistake.shifts}"
     ticks = [f"{pair.threads}\n{plain(pair.baseline_median)}" for pair in mistake.pairs]
     panel = Panel(
-        [ValueLine(y=0), *_side(mistake.pairs, 0, "baseline"), *_side(mistake.pairs, 1, "target")],
+        [
+            ValueLine(y=0),
+            *_side_marks(mistake.pairs, 0, "baseline"),
+            *_side_marks(mistake.pairs, 1, "target"),
+        ],
         Axis(f"threads (number)\nbelow each: the baseline's median ({mistake.unit})", ticks),
         Axis(f"against baseline's median (%)\n{mistake.better} is better", percent=True),
     )
     return drawn(Words(mistake.anchor, title, shows), [panel], (max(3.9, 1.5 + 0.95 * len(ticks)), 2.9))
 
 
-def _side(pairs: Sequence[DrawnPair], side: int, name: str) -> list[Mark]:
-    """Return a box a configuration of one side of the comparison, and dots for its samples over each."""
+def _side_marks(pairs: Sequence[DrawnPair], side: int, name: str) -> list[Mark]:
+    """Return one box per configuration of one side, with dots for its samples."""
     shift = (-0.2, 0.2)[side]
     boxes = Boxes(
         [pair.boxes[side] - 1 for pair in pairs], name, upright=True, shift=shift, width=0.32, fill=1 - side

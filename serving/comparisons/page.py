@@ -1,4 +1,4 @@
-"""What the page about comparisons holds, put together from what the stages left behind."""
+"""The report page of the family ``comparisons``, from the files of its stages."""
 
 from __future__ import annotations
 
@@ -40,36 +40,39 @@ from training.comparisons.stored import TrainedModel
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Questions in a row that are drawn; what lies deeper is counted.
+#: Most levels of the tree that are drawn; deeper nodes are counted.
 DEPTH = 3
+#: The largest review rate that the advice recommends.
+_MAX_REVIEW = 0.2
+#: Components of seed 000, figure 6.5, that are signed square roots.
+_ROOTED_FEATURE = re.compile(r"(medians|mins|maxes|q1s|q3s)_(min|med|median|max)")
 
 
 @dataclass(frozen=True)
 class Node:
-    """A node of the drawn tree, its threshold in the unit of its feature."""
+    """A node of the drawn tree."""
 
-    question: str  # what it asks; empty where it does not
+    question: str  # with the threshold in units of the feature; empty at the end of a branch
     samples: int  # training vectors that reach it
     fail_share: float  # share of ``fail`` among them, by weight
-    below: int = 0  # nodes under it that are not drawn
-    branches: tuple[Node, ...] = ()  # yes and no, or nothing
+    below: int = 0  # number of nodes below it that are not drawn
+    branches: tuple[Node, ...] = ()  # yes and no, or empty
 
     @property
     def leaves(self) -> int:
-        """How many drawn nodes end a branch."""
+        """The number of drawn nodes that end a branch."""
         return sum(branch.leaves for branch in self.branches) or 1
 
     @property
     def depth(self) -> int:
-        """How many questions follow one another."""
+        """The number of drawn levels below it."""
         return 1 + max(branch.depth for branch in self.branches) if self.branches else 0
 
 
 def nodes_of(model: TrainedModel, rooted: frozenset[str]) -> Node:
-    """Read the tree in `model`.
+    """Return the root of the decision tree in a pipeline, which may also contain a scaler.
 
-    `model`: its pipeline holds a decision tree, and before it perhaps a scaler.
-    `rooted`: features that are signed square roots; their thresholds are also told in percent.
+    `rooted`: features that are signed square roots; their thresholds are also given in percent.
     """
     from sklearn.preprocessing import StandardScaler
 
@@ -81,72 +84,73 @@ def nodes_of(model: TrainedModel, rooted: frozenset[str]) -> Node:
     labels = [str(label) for label in steps[place].classes_]
     fail_column = labels.index("1") if len(labels) > 1 else 0
 
+    def size(node: int) -> int:
+        left, right = int(tree.children_left[node]), int(tree.children_right[node])
+        return 1 if left < 0 else 1 + size(left) + size(right)
+
     def question(node: int) -> str:
         feature = int(tree.feature[node])
-        value = _in_feature_units(scalers, feature, float(tree.threshold[node]), len(names))
+        row = np.zeros((1, len(names)))
+        row[0, feature] = tree.threshold[node]
+        for scaler in reversed(scalers):
+            row = np.asarray(scaler.inverse_transform(row))
+        value = float(row[0, feature])
         text = f"{names[feature]} \u2264 {plain(value, 3)}"
         return f"{text} ({percent(value * abs(value))})" if names[feature] in rooted else text
 
     def build(node: int, depth: int) -> Node:
-        """Turn a node of scikit-learn's arrays, and what is below it, into nodes to draw."""
         weights = tree.value[node][0]
         share = float(weights[fail_column] / weights.sum())
         samples = int(tree.n_node_samples[node])
         children = (int(tree.children_left[node]), int(tree.children_right[node]))
         if children[0] < 0 or depth == DEPTH:
-            return Node("", samples, share, below=_size(tree, node) - 1)
+            return Node("", samples, share, below=size(node) - 1)
         branches = tuple(build(child, depth + 1) for child in children)
         return Node(question(node), samples, share, 0, branches)
 
     return build(0, 0)
 
 
-def _in_feature_units(scalers: list[Any], feature: int, threshold: float, width: int) -> float:
-    row = np.zeros((1, width))
-    row[0, feature] = threshold
-    for scaler in reversed(scalers):
-        row = np.asarray(scaler.inverse_transform(row))
-    return float(row[0, feature])
-
-
-def _size(tree: Any, node: int) -> int:
-    left, right = int(tree.children_left[node]), int(tree.children_right[node])
-    return 1 if left < 0 else 1 + _size(tree, left) + _size(tree, right)
-
-
 def tree_chart(name: str, root: Node) -> Chart:
-    """Draw `root` and what hangs below it."""
+    """Draw a tree from left to right."""
+    title = "The tree asks nothing: every comparison gets the same verdict"
+    if root.branches:
+        yes, no = (percent(branch.fail_share, 0) for branch in root.branches)
+        title = (
+            f"The first question is whether {root.question}: "
+            f"{yes} of those that say yes fail, {no} of the others"
+        )
     note = (
         f"The upper branch is yes, the lower no. At most {DEPTH} questions in a row are drawn. "
         "Samples and shares are those of the vectors that the tree was fitted to, after resampling and "
         "weighting. Per cents in brackets undo the square root."
     )
-    words = Words(name, _finding(root), "Decision tree drawn from left to right", note)
+    words = Words(name, title, "Decision tree drawn from left to right", note)
     size = 2.6 + 2.5 * root.depth, 0.6 + 0.72 * root.leaves
     return drawn(words, [Panel([TreeMark(root)])], size, narrows=False)
 
 
 @dataclass(frozen=True)
 class TreeMark:
-    """A tree as a mark of a chart."""
+    """A chart mark that draws a tree."""
 
     root: Node
 
     def draw(self, axes: Axes) -> None:
-        """Draw it."""
-        _draw(axes, self.root, 0, 0.0)
+        """Draw the tree."""
+        _draw_node(axes, self.root, 0, 0.0)
         axes.set(xlim=(-0.5, self.root.depth + 0.5), ylim=(self.root.leaves - 0.5, -0.5))
 
     def spots(self) -> Iterator[Spot]:
-        """Yield nothing: what there is to say stands in the boxes."""
+        """Yield no hover areas, as the boxes contain all text."""
         return iter(())
 
 
-def _draw(axes: Axes, node: Node, depth: int, top: float) -> float:
-    """Draw `node` on the rows from `top` on; return the row of its own box."""
+def _draw_node(axes: Axes, node: Node, depth: int, top: float) -> float:
+    """Draw a node and its branches on the rows from `top` on; return the row of the node's box."""
     rows = []
     for branch in node.branches:
-        rows.append(_draw(axes, branch, depth + 1, top))
+        rows.append(_draw_node(axes, branch, depth + 1, top))
         top += branch.leaves
     row = float(np.mean(rows)) if rows else top
     for word, below in zip(("yes", "no"), rows, strict=False):
@@ -155,8 +159,8 @@ def _draw(axes: Axes, node: Node, depth: int, top: float) -> float:
         axes.text(depth + 0.52, (row + below) / 2, word, fontsize=8, color=MUTED, va="center")
     fails = node.fail_share >= 0.5  # noqa: PLR2004 - the majority
     verdict, edge, width = ("FAIL", FAIL, 2.2) if fails else ("PASS", PASS, 1.2)
-    said = node.question or (f"\u2026 {counted(node.below, 'node')} deeper" if node.below else verdict)
-    text = f"{said}\n{counted(node.samples, 'sample')}, {percent(node.fail_share, 0)} fail"
+    heading = node.question or (f"\u2026 {counted(node.below, 'node')} deeper" if node.below else verdict)
+    text = f"{heading}\n{counted(node.samples, 'sample')}, {percent(node.fail_share, 0)} fail"
     box: dict[str, Any] = {"facecolor": PAPER, "edgecolor": edge, "linewidth": width}
     box |= {"boxstyle": "round,pad=0.45", "linestyle": "--" if node.below else "-"}
     middle: Any = {"ha": "center", "va": "center", "fontsize": 8.5, "linespacing": 1.45}
@@ -164,40 +168,28 @@ def _draw(axes: Axes, node: Node, depth: int, top: float) -> float:
     return row
 
 
-def _finding(root: Node) -> str:
-    if not root.branches:
-        return "The tree asks nothing: every comparison gets the same verdict"
-    yes, no = root.branches
-    return (
-        f"The first question is whether {root.question}: "
-        f"{percent(yes.fail_share, 0)} of those that say yes fail, {percent(no.fail_share, 0)} of the others"
-    )
-
-
-#: A person looks at up to this share of the comparisons, if that is what a promise costs.
-_BEARABLE = 0.2
-
-
 def advice(
     evaluated: EvaluatedComparisons, champion: pd.DataFrame, doubtful: Mapping[str, Any]
 ) -> Iterator[str]:
-    """Yield sentences for the person who must act.
+    """Yield recommendations.
 
     `champion`: its verdicts on the grouped folds.
+    `doubtful`: as of `serving.comparisons.labels.command.doubts`.
     """
     metrics = evaluated.metrics
     promises = metrics.promises.get("grouped", {}).get(metrics.champion)
     if promises:
-        yield _asked(promises)
+        yield _advised_guarantee(promises)
     if doubtful["suspects"]:
-        first = listed([one.comparison_id for one in doubtful["suspects"][:3]])
+        first = listed([suspect.comparison_id for suspect in doubtful["suspects"][:3]])
         yield (
             f"Look at {counted(doubtful['many'], 'label')} again before the next training, first at {first}: "
             "`perfjudge labels suspects` lists them with the reasons."
         )
-    wrong = _where_wrong(evaluated, champion)
-    if wrong:
-        yield wrong
+    names = evaluated.tables.comparisons.set_index("comparison_id")["operation"]
+    wrong = champion[champion["verdict"] != champion["status"]]["comparison_id"].map(names)
+    if len(wrong):
+        yield _least_trusted(wrong)
     models = evaluated.of("grouped", "model")
     right = models.assign(right=models["verdict"] == models["status"])
     leaders = Leaders.of(right.pivot_table(index="fold", columns="entry", values="right"))
@@ -209,59 +201,50 @@ def advice(
         )
     yield (
         "Do not rely on a verdict about a machine, a unit or a kind of benchmark that is not among "
-        f"these {metrics.data.operations:,} operations; a server's overview shows how far what is asked "
-        f"drifts."
+        f"these {metrics.data.operations:,} operations; a server's overview shows how far its requests drift."
     )
 
 
-def _asked(promises: ModelPromises) -> str:
-    """Name the strictest promise of misses that costs few looks, and what the next stricter one costs."""
-    kept = [one for one in promises.missed if one.made == one.folds == one.held]
-    bearable = [one for one in kept if one.unsure <= _BEARABLE]
-    if not bearable:
+def _advised_guarantee(promises: ModelPromises) -> str:
+    """Recommend the strictest share of misses with a low review rate, and name the next stricter one."""
+    reliable = [rates for rates in promises.missed if rates.made == rates.folds == rates.held]
+    affordable = [rates for rates in reliable if rates.unsure <= _MAX_REVIEW]
+    if not affordable:
         return (
             "Promise nothing about misses with so few labels: no share was kept on all folds without sending "
-            f"more than {percent(_BEARABLE, 0)} of the comparisons to a person."
+            f"more than {percent(_MAX_REVIEW, 0)} of the comparisons to a person."
         )
-    best = min(bearable, key=lambda one: one.share)
-    told = (
+
+    def share(rates: Rates) -> float:
+        return rates.share
+
+    best = min(affordable, key=share)
+    text = (
         f"Ask for at most {percent(best.share, 0)} missed (`--missed {100 * best.share:g}`): it was kept on "
         f"all {best.folds} folds, at {percent(best.false_alarms)} false alarms, and a person looks at "
         f"{percent(best.unsure)} of the comparisons"
     )
-    return f"{told}{_stricter(kept, best)}."
+    stricter = max((rates for rates in reliable if rates.share < best.share), key=share, default=None)
+    if stricter is None:
+        return f"{text}."
+    return f"{text}; at most {percent(stricter.share, 1)} would send {percent(stricter.unsure)} to a person."
 
 
-def _stricter(kept: list[Rates], best: Rates) -> str:
-    stricter = [one for one in kept if one.share < best.share]
-    if not stricter:
-        return ""
-    dear = max(stricter, key=lambda one: one.share)
-    return f"; at most {percent(dear.share, 1)} would send {percent(dear.unsure)} to a person"
-
-
-def _where_wrong(evaluated: EvaluatedComparisons, champion: pd.DataFrame) -> str:
-    """Name the operations with the most wrong verdicts."""
-    names = evaluated.tables.comparisons.set_index("comparison_id")["operation"]
-    wrong = champion[champion["verdict"] != champion["status"]]["comparison_id"].map(names)
-    if wrong.empty:
-        return ""
-    worst = wrong.value_counts()
-    worst = worst[worst == worst.max()].sort_index()
-    where = listed([str(name) for name in worst.index])
-    each = "" if len(worst) == 1 else " each"
+def _least_trusted(wrong: pd.Series) -> str:
+    """Name the operations with most wrong verdicts; `wrong`: the operation of each wrong verdict."""
+    counts = wrong.value_counts()
+    most = counts.max()
+    worst = counts[counts == most].sort_index()
+    names = listed([str(name) for name in worst.index])
+    per_operation = "" if len(worst) == 1 else " each"
     return (
-        f"Trust verdicts on {where} least: {worst.iloc[0]} of the {counted(len(wrong), 'wrong verdict')} "
-        f"{'is' if worst.iloc[0] == 1 else 'are'} there{each}. Measure them longer, or look yourself."
+        f"Trust verdicts on {names} least: {most} of the {counted(len(wrong), 'wrong verdict')} "
+        f"{'is' if most == 1 else 'are'} there{per_operation}. Measure them longer, or look yourself."
     )
 
 
-#: Components of seed 000, figure 6.5: the ones that are signed square roots.
-_SEED_FEATURE = re.compile(r"(medians|mins|maxes|q1s|q3s)_(min|med|median|max)")
-
-
 def page(root: Path) -> str:
-    """Return the page for the files under `root`, as one self-contained HTML text."""
+    """Return the report of the project under `root` as one self-contained HTML text."""
     evaluated = EvaluatedComparisons.read(root)
     metrics, models = evaluated.metrics, evaluated.of("grouped", "model")
     champion = models[models["entry"] == metrics.champion]
@@ -271,9 +254,8 @@ def page(root: Path) -> str:
             file=Places("comparisons", root).evaluated / "oof.parquet",
         )
     confusion = Confusion.of(champion)
-    worst = worst_mistakes(champion, evaluated.tables)
     promises = metrics.promises.get("grouped", {}).get(metrics.champion)
-    kept = promises and {
+    guarantees = promises and {
         "promises": promises,
         "charts": (
             reliability_chart(champion, metrics.champion, promises.calibration_error),
@@ -281,9 +263,10 @@ def page(root: Path) -> str:
         ),
     }
     doubtful = doubts(evaluated)
+    mistakes = worst_mistakes(champion, evaluated.tables)
     return render(
         "comparisons.html",
-        kept=kept,
+        kept=guarantees,
         metrics=metrics,
         summary=summary(metrics.champion, confusion),
         rivals=rivals(evaluated, champion),
@@ -292,57 +275,55 @@ def page(root: Path) -> str:
         confusion=confusion_chart("confusion", metrics.champion, confusion),
         curves=precision_recall_chart("precision-recall", models, evaluated.of("grouped", "rule")),
         figures=figures(evaluated),
-        mistakes=[{"mistake": one, "chart": mistake_chart(one)} for one in worst],
+        mistakes=[{"mistake": mistake, "chart": mistake_chart(mistake)} for mistake in mistakes],
         doubts=doubtful,
         wrong=confusion.missed + confusion.false_alarms,
     )
 
 
 def figures(evaluated: EvaluatedComparisons) -> list[tuple[str, Chart | None, str]]:
-    """Draw what the figures of seed 000, chapter 6, show: number, chart, what to say where there is none."""
-    rooted = [name for name in evaluated.features.columns if _SEED_FEATURE.fullmatch(name)]
-    data, verdicts = evaluated.metrics.data, evaluated.verdicts
+    """Return the figures of seed 000, chapter 6: number, chart or None, and why the chart is missing."""
+    rooted = [name for name in evaluated.features.columns if _ROOTED_FEATURE.fullmatch(name)]
+    data, verdicts, curves = evaluated.metrics.data, evaluated.verdicts, evaluated.curves
     always_pass = 1 - data.fails / data.comparisons
     tree = tree_chart("figure-6-7", nodes_of(evaluated.tree, frozenset(rooted))) if evaluated.tree else None
+    vectors = vectors_chart("figure-6-4", evaluated.features, rooted)
+    models = by_model(verdicts[verdicts["kind"] == "model"], always_pass)
     no_tree = "models/comparisons/decision-tree does not exist: the params leave this model out."
     no_curve = "reports/comparisons/evaluated/curves.parquet does not hold this curve."
-    vectors = vectors_chart("figure-6-4", evaluated.features, rooted)
-    by_models = by_model(verdicts[verdicts["kind"] == "model"], always_pass)
-    return [
-        ("Figure 6.4 of the scheduler thesis", vectors, "There are not two classes in three dimensions."),
-        ("Figure 6.6 of the scheduler thesis", by_neighbours(evaluated.curves, always_pass), no_curve),
-        ("Figure 6.7 of the scheduler thesis", tree, no_tree),
-        ("Figure 6.8 of the scheduler thesis", by_trees(evaluated.curves, always_pass), no_curve),
-        ("Figure 6.9 of the scheduler thesis", by_models, "No model was evaluated."),
-    ]
+    charts = (
+        ("6.4", vectors, "There are not two classes in three dimensions."),
+        ("6.6", by_neighbours(curves, always_pass), no_curve),
+        ("6.7", tree, no_tree),
+        ("6.8", by_trees(curves, always_pass), no_curve),
+        ("6.9", models, "No model was evaluated."),
+    )
+    return [(f"Figure {number} of the scheduler thesis", chart, why) for number, chart, why in charts]
 
 
 def summary(champion: str, confusion: Confusion) -> str:
-    """Say in one sentence how often `champion` errs on operations that it never saw."""
+    """Return the error rates of `champion` on held-out operations in one sentence."""
     passes = f"{counted(confusion.passes, 'comparison')} without one"
     return f"On operations that it never saw in training, {confusion.told(champion, 'regression', passes)}"
 
 
 def rivals(evaluated: EvaluatedComparisons, champion: pd.DataFrame) -> str:
-    """Say how the champion does beside the best rule, by balanced accuracy on the same comparisons."""
+    """Compare the balanced accuracies of the champion and of the best rule; empty without rules."""
     metrics, split = evaluated.metrics, evaluated.metrics.splits["grouped"]
     best = split.best("rule")
     if best is None:
         return ""
     ours, (name, theirs) = split.entries[metrics.champion], best
-    rules = evaluated.of("grouped", "rule")
-    found = between(
-        champion, rules[rules["entry"] == name], "comparison_id", operations(evaluated), metrics.seed
+    rules, rows = evaluated.of("grouped", "rule"), evaluated.tables.comparisons
+    operations = rows[OPERATION].astype(str).agg(" ".join, axis="columns").to_numpy()
+    difference = between(
+        champion,
+        rules[rules["entry"] == name],
+        "comparison_id",
+        pd.Series(operations, rows["comparison_id"]),
+        metrics.seed,
     )
     return (
-        f"Its balanced accuracy, {ours.accuracy:.3f}, {lead(found)} that of the best rule, {name}, "
+        f"Its balanced accuracy, {ours.accuracy:.3f}, {lead(difference)} that of the best rule, {name}, "
         f"{theirs.accuracy:.3f} (interval: {percent(CONFIDENCE, 0)} of draws of whole operations)."
-    )
-
-
-def operations(evaluated: EvaluatedComparisons) -> pd.Series:
-    """Return by comparison which operation it is of."""
-    rows = evaluated.tables.comparisons
-    return pd.Series(
-        rows[OPERATION].astype(str).agg(" ".join, axis="columns").to_numpy(), rows["comparison_id"]
     )

@@ -1,8 +1,8 @@
-"""What is promised of the verdicts of a model, in words and in JSON."""
+"""The risk guarantees and costs behind a model's verdicts, in words and in JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class CostsAnswer(BaseModel):
-    """What a missed regression, a false alarm and a person's look cost, in one unit."""
+    """Costs of a missed regression, a false alarm and a person's review, in one unit."""
 
     miss: float = Field(gt=0)
     false_alarm: float = Field(gt=0)
@@ -22,49 +22,54 @@ class CostsAnswer(BaseModel):
 
 
 class DecidedAnswer(BaseModel):
-    """What the verdicts of an answer keep."""
+    """The guarantee or the costs that the verdicts follow."""
 
-    missed: float | None = Field(description="Of the regressions, at most this share passes.")
-    false_alarms: float | None = Field(description="Of the others, at most this share fails.")
-    looks: float | None = Field(description="At most this share of comparisons is unsure.")
+    missed: float | None = Field(description="Largest share of regressions that pass.")
+    false_alarms: float | None = Field(description="Largest share of other comparisons that fail.")
+    looks: float | None = Field(description="Largest share of comparisons that are unsure.")
     costs: CostsAnswer | None
-    confidence: float | None = Field(description="With which a share is kept; null without a promise.")
-    told: str = Field(description="The same in one line.")
+    confidence: float | None = Field(description="Confidence level of the shares; null without a guarantee.")
+    told: str = Field(description="A summary in one line.")
 
 
 class PromisedAnswer(BaseModel):
-    """A share that may be wrong."""
+    """One share of wrong verdicts that may be requested."""
 
     share: float
-    possible: bool = Field(description="Whether the model learned from enough labels to promise that.")
-    measured: float | None = Field(description="What was wrong in the mean, on groups that had no say.")
-    held: float | None = Field(description="The share of the rehearsals in which no more was wrong.")
+    possible: bool = Field(description="Whether the training labels suffice to guarantee the share.")
+    measured: float | None = Field(description="Mean share of wrong verdicts on held-out groups.")
+    held: float | None = Field(description="Share of bootstrap repetitions that did not exceed the share.")
 
 
 class PromiseAnswer(BaseModel):
-    """What can be asked of a model."""
+    """The risk guarantees that a model offers."""
 
     confidence: float
-    fails: int = Field(description="The regressions that it rests on.")
-    groups: int = Field(description="From how many operations they are.")
+    fails: int = Field(description="Number of regressions that the guarantee is based on.")
+    groups: int = Field(description="Number of operations that the regressions belong to.")
     missed: list[PromisedAnswer]
     false_alarms: list[PromisedAnswer]
-    guarantee: str = Field(description="What the confidence is about.")
+    guarantee: str = Field(description="The random event that the confidence refers to.")
 
 
 def decided_answer(card: Card) -> dict[str, Any]:
-    """Return what the verdicts by `card` keep, as `DecidedAnswer` has it."""
+    """Return the decision policy of `card` with the fields of `DecidedAnswer`."""
     confidence = None if card.promise is None else card.promise.confidence
     return {**asdict(card.wish), "confidence": confidence, "told": line(card)}
 
 
 def promise_answer(promise: RiskGuarantee) -> dict[str, Any]:
-    """Return what can be asked of a model, as `PromiseAnswer` has it."""
+    """Return a risk guarantee with the fields of `PromiseAnswer`."""
     numbers = {name: getattr(promise, name) for name in ("confidence", "fails", "groups", "guarantee")}
     levels = {
         name: [
-            {"share": one.share, "possible": one.cut is not None, "measured": one.measured, "held": one.held}
-            for one in getattr(promise, name)
+            {
+                "share": level.share,
+                "possible": level.cut is not None,
+                "measured": level.measured,
+                "held": level.held,
+            }
+            for level in getattr(promise, name)
         ]
         for name in ("missed", "false_alarms")
     }
@@ -72,37 +77,32 @@ def promise_answer(promise: RiskGuarantee) -> dict[str, Any]:
 
 
 def line(card: Card) -> str:
-    """Describe in one line the guarantee or the costs that the verdicts by `card` keep."""
-    wish, promise, costs = card.wish, card.promise, card.wish.costs
+    """Describe in one line the guarantee or the costs that the verdicts of `card` follow."""
+    policy, promise, costs = card.wish, card.promise, card.wish.costs
     if costs is not None:
         return (
             f"cheapest where a miss costs {costs.miss:g}, a false alarm {costs.false_alarm:g} "
             f"and a look {costs.look:g}"
         )
-    kept = []
-    if promise is not None and wish.missed is not None:
-        kept.append(_promise(promise, promise.missed, wish.missed, "regressions", "pass"))
-    if promise is not None and wish.false_alarms is not None:
-        kept.append(_promise(promise, promise.false_alarms, wish.false_alarms, "others", "fail"))
-    if wish.looks is not None:
-        kept.append(f"at most {100 * wish.looks:g} % of the comparisons are unsure")
-    return "; ".join(kept) or "nothing is promised"
+    parts = []
+    if promise is not None and policy.missed is not None:
+        parts.append(_promise_line(promise, promise.missed, policy.missed, "regressions", "pass"))
+    if promise is not None and policy.false_alarms is not None:
+        parts.append(_promise_line(promise, promise.false_alarms, policy.false_alarms, "others", "fail"))
+    if policy.looks is not None:
+        parts.append(f"at most {100 * policy.looks:g} % of the comparisons are unsure")
+    return "; ".join(parts) or "nothing is promised"
 
 
-def _promise(
+def _promise_line(
     promise: RiskGuarantee, levels: Sequence[Promised], share: float, which: str, verdict: str
 ) -> str:
-    cut = next(one.cut for one in levels if abs(one.share - share) < 1e-9)  # noqa: PLR2004
+    cut = next(level.cut for level in levels if abs(level.share - share) < 1e-9)  # noqa: PLR2004
     if cut is not None:
-        sure = f"{100 * promise.confidence:g} % confidence"
-        return f"at most {100 * share:g} % of the {which} {verdict} ({sure})"
-    known = f"{promise.fails} of {promise.groups} operations" if verdict == "pass" else "the passes"
+        confidence = f"{100 * promise.confidence:g} % confidence"
+        return f"at most {100 * share:g} % of the {which} {verdict} ({confidence})"
+    labels = f"{promise.fails} of {promise.groups} operations" if verdict == "pass" else "the passes"
     return (
-        f"{100 * share:g} % cannot be promised with {known}, "
+        f"{100 * share:g} % cannot be promised with {labels}, "
         f"it takes at least {promise.needed(share)} of as many operations: no verdict is {verdict}"
     )
-
-
-def costs_of(text: str) -> Mapping[str, float]:
-    """Return the costs that an option names, as a request has them."""
-    return dict(zip(("miss", "false_alarm", "look"), map(float, text.split(":")), strict=True))

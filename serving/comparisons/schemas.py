@@ -1,4 +1,4 @@
-"""What requests and answers look like, for OpenAPI."""
+"""Schemas of answers about comparisons, for OpenAPI and the client."""
 
 from __future__ import annotations
 
@@ -14,94 +14,94 @@ from serving.http.schemas import ModelAnswer, ServedModel
 
 
 class ReasonAnswer(BaseModel):
-    """How one feature moved the answer; positive = towards fail."""
+    """Contribution of one feature to the probability; positive = towards fail."""
 
     feature: str
-    value: float | None = Field(description="In the feature's own units; null where it cannot be known.")
+    value: float | None = Field(description="In the units of the feature; null where it is unknown.")
     contribution: float
 
 
 class MoveAnswer(BaseModel):
-    """What the median of one configuration did, without samples that were left out."""
+    """Change of the median of one configuration, without excluded samples."""
 
     threads: int
     baseline_median: float
     target_median: float
-    change: float = Field(description="As a share of the baseline's median; negative is worse.")
+    change: float = Field(description="Share of the baseline's median; negative is worse.")
 
 
 class LabelledAnswer(BaseModel):
-    """A labelled comparison of the training data that is like the one that was judged."""
+    """A labelled comparison of the training data that is similar to the judged one."""
 
     comparison_id: str
     benchmark: str
     operation: str
     label: Literal["pass", "fail"]
-    labelled_by: str = Field(description="Empty where it is not known.")
-    labelled_at: str = Field(description="ISO 8601; empty where it is not known.")
-    distance: float = Field(
-        description="In standard deviations of features, weighted by the model's importance of them."
-    )
-    near: str = Field(description="In what the two are similar, and in what not.")
+    labelled_by: str = Field(description="Annotators; empty if unknown.")
+    labelled_at: str = Field(description="ISO 8601; empty if unknown.")
+    distance: float = Field(description="Standard deviations of the features, weighted by their importance.")
+    near: str = Field(description="Features with similar values, and features with different ones.")
 
 
 class UnlikeAnswer(BaseModel):
-    """The feature in which a comparison is most unlike the training data."""
+    """The feature whose value differs most from the training data."""
 
     feature: str
-    value: float | None = Field(description="Null where it is missing, as it never was in training.")
-    low: float = Field(description="98 of 100 training comparisons lie from here ...")
-    high: float = Field(description="... to here.")
+    value: float | None = Field(description="Null if it is missing here but never in the training data.")
+    low: float = Field(description="Lower end of the range of 98 of 100 training comparisons.")
+    high: float = Field(description="Upper end of the range.")
     words: str
 
 
 class VerdictAnswer(BaseModel):
-    """What is said of one comparison."""
+    """The verdict on one comparison."""
 
     comparison_id: str
     benchmark: str
     operation: str
     verdict: Literal["pass", "fail", "unsure", "invalid"]
-    probability: float | None = Field(description="Of a regression; null if the verdict is invalid.")
-    threshold: float = Field(description="Fail from this probability on.")
-    unsure_from: float = Field(
-        description="Unsure from this probability to the threshold: let a person look."
+    probability: float | None = Field(
+        description="Probability of a regression; null if the verdict is invalid."
     )
+    threshold: float = Field(description="Smallest probability with the verdict fail.")
+    unsure_from: float = Field(description="Smallest probability with the verdict unsure or fail.")
     reasons: list[ReasonAnswer]
     invalid_reason: str | None
     decided_by: Literal["model", "floor", "validity"]
     remarks: list[str] = Field(
-        description="That no median got worse by at least the floor; which wild samples were left out;"
-        " whether versions after the target are known for nothing, or wanted and not known."
+        description="Remarks: no median worsened by at least the floor; excluded outliers; versions after the"
+        " target that the model ignores or misses."
     )
     moved: MoveAnswer | None = Field(
-        description="The configuration that moved most towards worse; null if the verdict is invalid."
+        description="The configuration with the worst change; null if the verdict is invalid."
     )
-    improved: MoveAnswer | None = Field(description="Another configuration that got better, the most.")
+    improved: MoveAnswer | None = Field(
+        description="The configuration with the largest improvement, if it is another one."
+    )
     words: list[str] = Field(
-        description="What the verdict rests on, in sentences: the shift, the yardstick, what else speaks for "
-        "it, and what against it; empty if the verdict is invalid."
+        description="Evidence in sentences: the change, the usual variation, other facts for the verdict and "
+        "against it; empty if the verdict is invalid."
     )
     examples: list[LabelledAnswer] = Field(
-        description="The most similar labelled comparison of each label, that of the same verdict first."
+        description="The most similar comparison of each label, that with the verdict's label first."
     )
     flips_at: float | None = Field(
-        description="The change of the median in `moved` from which on the verdict is the other one, as a "
-        "share; negative is worse. Null if none flips it (from 100 % worse to 1 % better), or if it "
-        "was not looked for."
+        description="Counterfactual: the smallest change of the median in `moved` that flips the verdict, as "
+        "a share; negative is worse. Null if no change from 100 % worse to 1 % better does, or if it was "
+        "not computed."
     )
-    flip: str = Field(description="The same in words; empty where it is null.")
+    flip: str = Field(description="`flips_at` in words; empty if it is null.")
     unlike: UnlikeAnswer | None = Field(
-        description="A warning: the comparison is unlike those that the model was trained on."
+        description="A warning: the comparison is out of the distribution of the training data."
     )
 
 
 class JudgeModel(ModelAnswer):
-    """Which model judges comparisons."""
+    """The model that gave the verdicts."""
 
     contribution_unit: Literal["log-odds", "probability"]
     floor: float | None = Field(
-        default=None, description="The smallest change of a median that may fail, of the baseline's."
+        default=None, description="Smallest change of a median that may fail, as a share of the baseline's."
     )
     decided: DecidedAnswer
 
@@ -118,18 +118,20 @@ class JudgeAnswer(BaseModel):
 
     model: JudgeModel
     verdicts: list[VerdictAnswer]
-    notes: list[str] = Field(description="What had to be assumed of the request.")
+    notes: list[str] = Field(description="Assumptions about the request.")
 
 
 class ServedJudge(ServedModel):
-    """A model of comparisons that answers, and what its card says."""
+    """A served model of comparisons, with the metadata of its card."""
 
     contribution_unit: Literal["log-odds", "probability"]
     threshold: float
-    unsure_from: float = Field(description="Unsure from this probability to the threshold.")
-    floor: float = Field(description="The smallest change of a median that may fail, of the baseline's.")
+    unsure_from: float = Field(description="Smallest probability with the verdict unsure or fail.")
+    floor: float = Field(
+        description="Smallest change of a median that may fail, as a share of the baseline's."
+    )
     set: Literal["seed", "extended", "retrospective"] = Field(
-        description="Which features it sees; only retrospective looks at versions after the target."
+        description="Feature set; only retrospective uses versions after the target."
     )
     decided: DecidedAnswer
-    promise: PromiseAnswer | None = Field(description="What can be asked of it; null for older models.")
+    promise: PromiseAnswer | None = Field(description="Risk guarantees; null if the model has none.")

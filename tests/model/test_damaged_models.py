@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from data.comparisons.request import EXAMPLE
 from data.errors import ModelError
 from serving.cli import run
-from serving.comparisons.body import answer_json, answer_many
+from serving.comparisons.endpoints import answer_json, answer_many
 from serving.http import schemas
 from serving.http.api import create_app
 from serving.http.models import all_models

@@ -1,1 +1,1 @@
-"""Two sides of a change, a run each or several: judged, confirmed by further runs, told where CI looks."""
+"""Comparison of two sides of one or several runs, with confirmation runs and output for CI."""

@@ -1,7 +1,6 @@
-"""What people said beforehand: which regressions are known, what is unstable, which changes are meant.
+"""Reviewed exceptions: acknowledged regressions, unstable operations and accepted changes.
 
-It stands in a file that is reviewed like code, and no entry of it hides anything: what it excuses is told
-with who and why.
+The file is reviewed like code. It hides nothing: every excused verdict is shown with author and reason.
 """
 
 from __future__ import annotations
@@ -22,56 +21,55 @@ from data.tables.documents import Section, TextLoader, said
 from data.tables.files import yaml_content
 from serving.comparisons.judge import Verdict
 
-#: Fewer letters of a commit's name may be another's.
-_TELLING = 7
-#: Git answers at once, or something is wrong.
-_SECONDS = 20
+#: Shorter prefixes of a commit's name may be ambiguous.
+_MIN_PREFIX = 7
+#: Seconds after which git is considered broken.
+_TIMEOUT = 20
 
 
 @dataclass(frozen=True)
 class Revision:
-    """What was measured: the versions that its runs name, and the commit that was built."""
+    """The measured code: version names of its runs, and the commit that was built."""
 
     names: tuple[str, ...]
-    where: Path  # a directory of the repository, if it is one
+    where: Path  # a directory of the repository; may be outside any repository
 
     def holds(self, change: str) -> bool:
-        """Tell whether a version or commit is this one, or lies before it."""
-        return any(_same(change, name) or _before(change, name, self.where) for name in self.names)
+        """Return whether a version or commit is this one or an ancestor of it."""
+        return any(
+            change == name
+            or (len(change) >= _MIN_PREFIX and name.startswith(change))
+            or _is_ancestor(change, name, self.where)
+            for name in self.names
+        )
 
 
-def head(where: Path) -> str | None:
-    """Return the commit that is checked out; None outside a repository."""
-    return _commit("HEAD", where)
-
-
-def _same(change: str, name: str) -> bool:
-    return change == name or (len(change) >= _TELLING and name.startswith(change))
-
-
-@cache
-def _before(change: str, name: str, where: Path) -> bool:
-    known = _commit(change, where), _commit(name, where)
-    if None in known:
-        return False
-    return _git(["merge-base", "--is-ancestor", *map(str, known)], where) is not None
+def head_commit(directory: Path) -> str | None:
+    """Return the checked-out commit; None outside a repository."""
+    return _commit_id("HEAD", directory)
 
 
 @cache
-def _commit(name: str, where: Path) -> str | None:
+def _is_ancestor(change: str, name: str, directory: Path) -> bool:
+    commits = [commit for commit in (_commit_id(change, directory), _commit_id(name, directory)) if commit]
+    return len(commits) == 2 and _git_output(["merge-base", "--is-ancestor", *commits], directory) is not None  # noqa: PLR2004
+
+
+@cache
+def _commit_id(name: str, directory: Path) -> str | None:
     if not name or name.startswith("-"):
         return None
-    return _git(["rev-parse", "--quiet", "--verify", f"{name}^{{commit}}"], where)
+    return _git_output(["rev-parse", "--quiet", "--verify", f"{name}^{{commit}}"], directory)
 
 
-def _git(arguments: Sequence[str], where: Path) -> str | None:
-    """Return what git says; None if it says no, or is not there."""
+def _git_output(arguments: Sequence[str], directory: Path) -> str | None:
+    """Return the output of git; None if it fails or is not installed."""
     try:
         done = subprocess.run(
-            ["git", "-C", str(where), *arguments],
+            ["git", "-C", str(directory), *arguments],
             capture_output=True,
             text=True,
-            timeout=_SECONDS,
+            timeout=_TIMEOUT,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
@@ -79,18 +77,17 @@ def _git(arguments: Sequence[str], where: Path) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-#: Where it is looked for.
+#: The file that is read by default, if it exists.
 DEFAULT = Path(".perfjudge.yaml")
 
 _Text = Annotated[str, Field(min_length=1)]
 
 
-def _day_or_name(given: object) -> object:
-    """Return a day in ISO 8601 as such, anything else as it is."""
+def _day_or_name(value: object) -> object:
     try:
-        return date.fromisoformat(given) if isinstance(given, str) else given
+        return date.fromisoformat(value) if isinstance(value, str) else value
     except ValueError:
-        return given
+        return value
 
 
 _Until = Annotated[date | _Text, BeforeValidator(_day_or_name)]
@@ -100,7 +97,7 @@ _Kind = Literal["acknowledged", "unstable", "accepted"]
 
 
 class Concerned(Section):
-    """Which operations somebody speaks of, who, and why; names may hold ``*``, ``?`` and ``[...]``."""
+    """An entry: its operations (names may contain ``*``, ``?`` and ``[...]``), its author and its reason."""
 
     operation: _Text
     benchmark: _Text = "*"
@@ -108,14 +105,14 @@ class Concerned(Section):
     by: _Text
 
     def concerns(self, benchmark: str, operation: str) -> bool:
-        """Tell whether the entry speaks of an operation."""
+        """Return whether the entry includes an operation."""
         return fnmatchcase(operation, self.operation) and fnmatchcase(benchmark, self.benchmark)
 
 
 class Acknowledged(Concerned):
-    """A regression that is known: until a day (that day still), or until a version or commit is measured.
+    """A known regression, until a day (inclusive), or until a version or commit is measured.
 
-    ``at_most`` percent of the median; what is worse by more is not meant.
+    `at_most`: the largest acknowledged loss, in percent of the median.
     """
 
     until: _Until
@@ -123,19 +120,19 @@ class Acknowledged(Concerned):
 
 
 class Unstable(Concerned):
-    """Operations that tell nothing: what they do never fails a build."""
+    """Operations that are too noisy to fail a build."""
 
     until: _Until | None = None
 
 
 class Accepted(Concerned):
-    """A change that was meant: from a version or commit on, what was measured before counts no more."""
+    """An intended change, since a version or commit; earlier measurements are no longer used as history."""
 
     since: _Text
 
 
 class AcknowledgedFile(Section):
-    """The whole file."""
+    """The content of the file."""
 
     acknowledged: tuple[Acknowledged, ...] = ()
     unstable: tuple[Unstable, ...] = ()
@@ -144,25 +141,25 @@ class AcknowledgedFile(Section):
 
 @dataclass(frozen=True)
 class Excuse:
-    """Why a fail does not count."""
+    """The reason why a verdict does not fail a build."""
 
-    kind: _Kind  # one of "acknowledged", "unstable", "accepted"
+    kind: _Kind
     by: str
     why: str
-    until: str  # until, since: empty where it has no end, and no beginning
+    until: str  # until, since: empty if unbounded
     since: str
 
     @property
     def told(self) -> str:
-        """In words."""
-        span = [f"{word} {one}" for word, one in (("until", self.until), ("since", self.since)) if one]
-        how = {"acknowledged": "acknowledged", "unstable": "called unstable", "accepted": "accepted"}
-        return f"{how[self.kind]} by {self.by}: {self.why}{f' ({span[0]})' if span else ''}"
+        """The excuse in words."""
+        spans = [f"{word} {end}" for word, end in (("until", self.until), ("since", self.since)) if end]
+        verb = "called unstable" if self.kind == "unstable" else self.kind
+        return f"{verb} by {self.by}: {self.why}{f' ({spans[0]})' if spans else ''}"
 
 
 @dataclass(frozen=True)
 class Acknowledgements:
-    """What the file says, for the revisions that are compared."""
+    """The entries of the file, applied to the compared revisions."""
 
     path: Path
     content: AcknowledgedFile
@@ -171,68 +168,65 @@ class Acknowledgements:
     today: date
 
     def excuse(self, verdict: Verdict) -> Excuse | None:
-        """Return why this verdict need not fail a build; None if nothing excuses it."""
-        for kind, one in self._entries():
-            own = one.concerns(verdict.benchmark, verdict.operation)
-            if own and not self._over(one) and _covers(one, verdict):
-                until, since = (str(getattr(one, name, None) or "") for name in ("until", "since"))
-                return Excuse(kind, one.by, one.why, until, since)
+        """Return the excuse of the first entry that covers the verdict; None without one."""
+        for kind, entry in self._entries():
+            if not entry.concerns(verdict.benchmark, verdict.operation) or self._is_over(entry):
+                continue
+            limit = getattr(entry, "at_most", None)
+            if limit is None or verdict.moved is None or 100 * -verdict.moved.change <= limit:
+                until, since = (str(getattr(entry, name, None) or "") for name in ("until", "since"))
+                return Excuse(kind, entry.by, entry.why, until, since)
         return None
 
     def excuses(self, verdicts: Sequence[Verdict]) -> list[Excuse | None]:
-        """Return the excuse of each verdict that is fail or unsure; None for all others."""
-        return [self.excuse(one) if one.verdict in EXCUSABLE else None for one in verdicts]
+        """Return the excuse of each verdict; None for verdicts other than fail and unsure."""
+        return [self.excuse(verdict) if verdict.verdict in EXCUSABLE else None for verdict in verdicts]
 
     def notes(self, verdicts: Sequence[Verdict]) -> Iterator[str]:
-        """Yield what is to be tidied: entries that are over, and those that speak of nothing measured."""
-        for kind, one in self._entries():
-            told = f'{self.path}: {kind} "{one.operation}" by {one.by}'
-            if not any(one.concerns(verdict.benchmark, verdict.operation) for verdict in verdicts):
-                yield f"{told} speaks of no operation that was compared"
-            elif not isinstance(one, Accepted):
-                if self._over(one):
-                    yield f"{told} is over (until {one.until})"
-            elif not (self.baseline.holds(one.since) or self.target.holds(one.since)):
-                yield f"{told} waits for {one.since}, which the target is not known to hold"
+        """Yield notes on entries that have expired or match no compared operation."""
+        for kind, entry in self._entries():
+            name = f'{self.path}: {kind} "{entry.operation}" by {entry.by}'
+            if not any(entry.concerns(verdict.benchmark, verdict.operation) for verdict in verdicts):
+                yield f"{name} matches no compared operation"
+            elif not isinstance(entry, Accepted):
+                if self._is_over(entry):
+                    yield f"{name} has expired (until {entry.until})"
+            elif not (self.baseline.holds(entry.since) or self.target.holds(entry.since)):
+                yield f"{name} does not apply: neither side is known to contain {entry.since}"
 
     def stale(self, operations: Sequence[tuple[str, str]], run: Revision) -> set[tuple[str, str]]:
         """Return the benchmarks and operations of an earlier run from before an accepted change."""
         resets = [
-            one
-            for one in self.content.accepted
-            if self.baseline.holds(one.since) and not run.holds(one.since)
+            entry
+            for entry in self.content.accepted
+            if self.baseline.holds(entry.since) and not run.holds(entry.since)
         ]
-        return {named for named in operations if any(one.concerns(*named) for one in resets)}
+        return {names for names in operations if any(entry.concerns(*names) for entry in resets)}
 
     def _entries(self) -> Iterator[tuple[_Kind, Acknowledged | Unstable | Accepted]]:
-        yield from (("acknowledged", one) for one in self.content.acknowledged)
-        yield from (("unstable", one) for one in self.content.unstable)
-        yield from (("accepted", one) for one in self.content.accepted)
+        yield from (("acknowledged", entry) for entry in self.content.acknowledged)
+        yield from (("unstable", entry) for entry in self.content.unstable)
+        yield from (("accepted", entry) for entry in self.content.accepted)
 
-    def _over(self, one: Acknowledged | Unstable | Accepted) -> bool:
-        """Tell whether an entry speaks of it no more; one of a change that was meant, of its step only."""
-        if isinstance(one, Accepted):
-            return self.baseline.holds(one.since) or not self.target.holds(one.since)
-        if isinstance(one.until, date):
-            return self.today > one.until
-        return one.until is not None and self.target.holds(one.until)
+    def _is_over(self, entry: Acknowledged | Unstable | Accepted) -> bool:
+        """Return whether an entry does not apply; an accepted change applies only to its own step."""
+        if isinstance(entry, Accepted):
+            return self.baseline.holds(entry.since) or not self.target.holds(entry.since)
+        if isinstance(entry.until, date):
+            return self.today > entry.until
+        return entry.until is not None and self.target.holds(entry.until)
 
 
 def read_acknowledged(path: Path | None) -> tuple[Path, AcknowledgedFile]:
-    """Read the file that was named, or the one that is there; no file says nothing.
+    """Read a file, by default the one named `DEFAULT` if it exists; return its path and content.
 
     Raises InputError if it cannot be read, or an entry is wrong.
     """
-    found = path or DEFAULT
     if path is None and not DEFAULT.exists():
-        return found, AcknowledgedFile()
+        return DEFAULT, AcknowledgedFile()
+    file = path or DEFAULT
     try:
-        # as text: a commit of digits is no number
-        return found, AcknowledgedFile.model_validate(yaml_content(found, TextLoader) or {})
+        # as text: a commit of digits must not become a number
+        return file, AcknowledgedFile.model_validate(yaml_content(file, TextLoader) or {})
     except ValidationError as exc:
-        raise InputError(said(exc), file=found) from exc
-
-
-def _covers(one: Acknowledged | Unstable | Accepted, verdict: Verdict) -> bool:
-    limit = getattr(one, "at_most", None)
-    return limit is None or verdict.moved is None or 100 * -verdict.moved.change <= limit
+        raise InputError(said(exc), file=file) from exc

@@ -1,4 +1,4 @@
-"""The command ``perfjudge compare``: read, judge, weigh, run again in doubt, excuse, and print."""
+"""The command ``perfjudge compare``: read, judge, confirm, excuse and print."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from serving.comparisons.compare.acknowledging import (
     EXCUSABLE,
     Acknowledgements,
     Revision,
-    head,
+    head_commit,
     read_acknowledged,
 )
 from serving.comparisons.compare.reading import ComparedRun, ComparedRuns, Confirming, RunReader
@@ -40,21 +40,21 @@ from serving.comparisons.model import Judge
 from serving.comparisons.xml.report import as_xml
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Outputs:
-    """Where the answer goes."""
+    """Forms and destinations of the answer."""
 
     shown: str  # table, json, xml, markdown or junit; to `output`, or to standard output
     output: Path | None
-    further: Mapping[str, Path | None]  # further files, by the form of the answer
-    annotations: bool  # whether GitHub's annotations are written to standard error
-    step_summary: bool  # whether Markdown is added to the page of GitHub's step
+    files: Mapping[str, Path | None]  # additional files, by form
+    annotations: bool  # write GitHub's annotations to standard error
+    step_summary: bool  # append Markdown to the summary of GitHub's step
     name: str  # distinguishes this comment from those of other comparisons
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparing:
-    """Which runs are compared, and how; without a target, two operations of the baseline are compared."""
+    """The runs to compare, and how; without a target, two operations of the baseline are compared."""
 
     baseline: Sequence[Path]
     target: Sequence[Path]
@@ -63,38 +63,45 @@ class Comparing:
     measure: Measure
     #: assumed standard deviation between runs; see `features.comparisons.between_run_variation.offsets`
     assumed: float
-    kind: str | None  # the format of all runs; None: as their content says
+    kind: str | None  # the format of all runs; None: detected from the content
     confirming: Confirming | None
     acknowledged: Path | None  # None: the default file, if it exists
-    commits: tuple[str | None, str | None]  # of baseline and target; target's default: what is checked out
+    commits: tuple[str | None, str | None]  # of baseline and target; None: unknown, and the checked-out one
     matched: Sequence[str]  # as of `data.comparisons.pair.matched_operations`
 
     def compared(self) -> ComparedSides:
         """Compare both sides.
 
-        Raises InputError if something cannot be read, the sides have nothing in common or cannot be
-        compared, or a command that is to confirm fails.
+        Raises InputError if an input cannot be read, the sides have nothing in common or cannot be compared,
+        or a confirmation command fails.
         """
         reader = RunReader(Problems(), self.measure, self.kind)
-        runs = self._read(reader)
+        runs = self._read_runs(reader)
         acknowledgements = self._acknowledgements(runs)
-        runs = replace(runs, earlier=tuple(_current(runs.earlier, acknowledgements)))
+        runs = replace(runs, earlier=tuple(_current_runs(runs.earlier, acknowledgements)))
         pair = runs.paired()
-        weighed, spans = self._weighed(pair, reader), versions(pair.tables)
+        weighed, spans = self._weigh_pair(pair, reader), versions(pair.tables)
         if self.confirming is not None:
             excuses = acknowledgements.excuses(weighed.judgement.verdicts)
-            doubted = np.isin(weighed.judgement.answers, EXCUSABLE) & [one is None for one in excuses]
+            doubted = np.isin(weighed.judgement.answers, EXCUSABLE) & [excuse is None for excuse in excuses]
             if doubted.any():
                 runs = self.confirming.again(runs, pair.tables, doubted, reader)
                 pair = replace(runs.paired(), missing=pair.missing, notes=pair.notes)
-                weighed = weighed.beside(self._weighed(pair, reader), doubted)
+                weighed = weighed.beside(self._weigh_pair(pair, reader), doubted)
                 spans = np.where(doubted, versions(pair.tables), spans).tolist()
         verdicts = weighed.judgement.verdicts
         rows = rows_of(weighed, pair.tables, spans, acknowledgements.excuses(verdicts), runs.matched)
         notes = (*weighed.judgement.notes, *acknowledgements.notes(verdicts))
-        return ComparedSides(tuple(rows), weighed, pair.tables, pair.missing, runs.names, notes)
+        return ComparedSides(
+            rows=tuple(rows),
+            weighed=weighed,
+            tables=pair.tables,
+            missing=pair.missing,
+            sides=runs.names,
+            notes=notes,
+        )
 
-    def _read(self, reader: RunReader) -> ComparedRuns:
+    def _read_runs(self, reader: RunReader) -> ComparedRuns:
         baseline = reader.runs(self.baseline)
         target = reader.runs(self.target) if self.target else baseline
         taken = {run.path.resolve() for run in (*baseline, *target)}
@@ -111,41 +118,41 @@ class Comparing:
         return runs.matching(reader.two_commands(baseline[0]), reader.problems.note)
 
     def _acknowledgements(self, runs: ComparedRuns) -> Acknowledgements:
-        here = Path.cwd()
-        commits = self.commits[0], self.commits[1] or head(here)
+        directory = Path.cwd()
+        commits = self.commits[0], self.commits[1] or head_commit(directory)
         baseline, target = (
-            Revision((*dict.fromkeys(run.version for run in side), *filter(None, [commit])), here)
+            Revision((*dict.fromkeys(run.version for run in side), *filter(None, [commit])), directory)
             for side, commit in zip((runs.baseline, runs.target), commits, strict=True)
         )
         today = datetime.now(UTC).astimezone().date()
         return Acknowledgements(*read_acknowledged(self.acknowledged), baseline, target, today)
 
-    def _weighed(self, pair: TwoRuns, reader: RunReader) -> Weighed:
+    def _weigh_pair(self, pair: TwoRuns, reader: RunReader) -> Weighed:
         return weigh(pair.tables, self.served, self.assumed, (*reader.problems.notes, *pair.notes))
 
 
 def compare_runs(comparing: Comparing, outputs: Outputs, failing: Collection[str]) -> int:
-    """Compare and print; return 1 if anything is of a kind that is `failing`, else 0.
+    """Compare and print; return 1 if a row has an outcome that is `failing`, else 0.
 
-    `failing`: outcomes, or "missing" for operations that only one side has.
+    `failing`: outcomes, or "missing" for operations of only one side.
     Raises as `Comparing.compared`.
     """
     compared = comparing.compared()
-    for form, path in outputs.further.items():
+    for form, path in outputs.files.items():
         if path is not None:
-            write(_shown(compared, form, outputs.name), path)
+            write(_rendered(compared, form, outputs.name), path)
     if outputs.step_summary:
         add_to_page(as_comment(compared, outputs.name))
     if outputs.annotations:
         sys.stderr.writelines(annotated(compared))
     terminal = outputs.output is None and sys.stdout.isatty()
-    shown = _shown(compared, outputs.shown, outputs.name, terminal=terminal)
-    write(shown, outputs.output, styled=terminal and outputs.shown == "table")
+    content = _rendered(compared, outputs.shown, outputs.name, terminal=terminal)
+    write(content, outputs.output, styled=terminal and outputs.shown == "table")
     present = {*compared.counts, *(["missing"] if compared.missing else [])}
     return 1 if present.intersection(failing) else 0
 
 
-def _shown(compared: ComparedSides, form: str, name: str, *, terminal: bool = False) -> str | bytes:
+def _rendered(compared: ComparedSides, form: str, name: str, *, terminal: bool = False) -> str | bytes:
     match form:
         case "markdown":
             return as_comment(compared, name)
@@ -158,12 +165,14 @@ def _shown(compared: ComparedSides, form: str, name: str, *, terminal: bool = Fa
     return as_table(compared, terminal=terminal)
 
 
-def _current(earlier: Sequence[ComparedRun], acknowledgements: Acknowledgements) -> Iterator[ComparedRun]:
+def _current_runs(
+    earlier: Sequence[ComparedRun], acknowledgements: Acknowledgements
+) -> Iterator[ComparedRun]:
     """Yield earlier runs without results from before an accepted change."""
     for run in earlier:
-        named = run.results[["benchmark", "operation"]]
-        different = list(named.drop_duplicates().itertuples(index=False, name=None))
-        stale = acknowledgements.stale(different, Revision((run.version,), acknowledgements.target.where))
-        kept = ~pd.MultiIndex.from_frame(named).isin(stale) if stale else np.ones(len(named), bool)
-        if kept.any():
-            yield replace(run, results=run.results[kept])
+        names = run.results[["benchmark", "operation"]]
+        operations = list(names.drop_duplicates().itertuples(index=False, name=None))
+        stale = acknowledgements.stale(operations, Revision((run.version,), acknowledgements.target.where))
+        current = ~pd.MultiIndex.from_frame(names).isin(stale) if stale else np.ones(len(names), bool)
+        if current.any():
+            yield replace(run, results=run.results[current])

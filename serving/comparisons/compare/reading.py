@@ -1,4 +1,4 @@
-"""Which runs are compared: files and directories of them, read a run each."""
+"""The compared runs: read from files and directories, or measured again to confirm a verdict."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from data.errors import InputError
 from data.measure.child import end_in_good_order, execute
 from data.tables.problems import Problems
 
-#: What runs are called that name no version.
+#: The version of runs without one.
 _UNNAMED = "0"
 
 
@@ -42,13 +42,20 @@ class ComparedRun:
     """One run."""
 
     path: Path
-    version: str  # what the file calls it, or else the name of the file
+    version: str  # as in the file, or the name of the file
     results: pd.DataFrame  # with the columns of ``RESULT_DTYPES``
+
+    @classmethod
+    def named(cls, path: Path, results: pd.DataFrame) -> ComparedRun:
+        """Return the run of a file, with its version in the results."""
+        names = results["version"].dropna().unique()
+        version = str(names[0]) if len(names) == 1 and names[0] != _UNNAMED else path.stem
+        return cls(path, version, results.assign(version=version))
 
 
 @dataclass(frozen=True)
 class ComparedRuns:
-    """Those of both sides, and earlier ones, the oldest first; results of the target under matched names."""
+    """The runs of both sides, and earlier runs, oldest first; results of the target under matched names."""
 
     baseline: tuple[ComparedRun, ...]
     target: tuple[ComparedRun, ...]
@@ -57,7 +64,7 @@ class ComparedRuns:
 
     @property
     def names(self) -> tuple[str, str]:
-        """What messages call the two sides."""
+        """The names of the two sides in messages."""
         baseline, target = (
             str(side[0].path) if len(side) == 1 else f"{side[0].path} and {len(side) - 1} more"
             for side in (self.baseline, self.target)
@@ -74,171 +81,166 @@ class ComparedRuns:
     def matching(
         self, renamed: Mapping[NamedOperation, NamedOperation], note: Callable[[str], object]
     ) -> ComparedRuns:
-        """Compare operations of other names with each other; note which they are.
+        """Return a copy that compares operations of different names with each other.
 
         `renamed`: as of `data.comparisons.pair.MatchedOperations`.
+        `note`: takes a note on each pair of operations.
         """
         same = {run.path.resolve() for run in self.baseline} == {run.path.resolve() for run in self.target}
         matched = MatchedOperations(renamed, only=same)
-        for (_, own), (_, given) in renamed.items():
-            note(f'"{own}" of {self.names[1]} is compared with "{given}" of {self.names[0]}')
+        for (_, new), (_, old) in renamed.items():
+            note(f'"{new}" of {self.names[1]} is compared with "{old}" of {self.names[0]}')
         sides = ((self.baseline, matched.of_baseline), (self.target, matched.of_target))
         baseline, target = (
-            tuple(replace(run, results=chosen(run.results)) for run in side) for side, chosen in sides
+            tuple(replace(run, results=select(run.results)) for run in side) for side, select in sides
         )
         return replace(self, baseline=baseline, target=target, matched=matched)
 
 
 @dataclass(frozen=True)
 class RunReader:
-    """How runs are read."""
+    """Reads runs with common settings."""
 
     problems: Problems
     measure: Measure
-    kind: str | None = None  # their format; None: what the content says
+    kind: str | None = None  # their format; None: detected from the content
 
     def runs(self, paths: Sequence[Path]) -> tuple[ComparedRun, ...]:
-        """Read runs: of a directory that is none every file, in the order of their names.
+        """Read runs; a directory that is not itself a run holds one run per file, in natural order.
 
-        Raises InputError if one cannot be read, or a directory holds none.
+        Raises InputError if a run cannot be read, or a directory is empty.
         """
         return tuple(
-            _run(path, results_of_run(path, self.problems, self.measure, self.kind))
+            ComparedRun.named(path, results_of_run(path, self.problems, self.measure, self.kind))
             for path in run_files(paths)
         )
 
     def history(self, paths: Sequence[Path]) -> tuple[ComparedRun, ...]:
-        """Read earlier runs likewise; what holds several versions is a run each. Raises as `runs`."""
-        return tuple(run for path in run_files(paths) for run in self._versions(path))
+        """Read earlier runs as `runs`, with one run per version of a file."""
+        return tuple(run for path in run_files(paths) for run in self._runs_of_versions(path))
 
     def two_commands(self, run: ComparedRun) -> dict[NamedOperation, NamedOperation]:
         """Return the second command of a hyperfine file by the first, which is the baseline.
 
-        Raises InputError if the run is of another format, or has not exactly two commands.
+        Raises InputError if the run is of another format, or does not have exactly two commands.
         """
         kind = self.kind or formats.sniff(run.path)
         operations = list(run.results[["benchmark", "operation"]].drop_duplicates().itertuples(False, None))
         if kind == "hyperfine" and len(operations) == len(SIDES):
             return {operations[1]: operations[0]}
         names = [name for _, name in operations]
-        told = f"is one run, of {counted(len(names), 'operation')} ({listed(names)})"
-        problem = f"{told}; expected TARGET, or --target FILE"
+        problem = (
+            f"is one run, of {counted(len(names), 'operation')} ({listed(names)}); "
+            "expected TARGET, or --target FILE"
+        )
         if len(names) > 1:
             problem += f", or two operations of this file: --match {shlex.quote('='.join(names[:2]))}"
         raise InputError(problem, file=run.path)
 
-    def _versions(self, path: Path) -> Iterator[ComparedRun]:
+    def _runs_of_versions(self, path: Path) -> Iterator[ComparedRun]:
         kind = self.kind or formats.sniff(path)
         if kind not in TOOLS or not TOOLS[kind].versions:
             yield from self.runs([path])
             return
-        pieces = formats.stream(kind, [path], self.problems, measure=self.measure, piece=None)
-        results = ComparisonTables.joined(list(pieces)).results
-        yield from (_run(path, rows) for _, rows in results.groupby("order"))
+        chunks = formats.stream(kind, [path], self.problems, measure=self.measure, piece=None)
+        results = ComparisonTables.joined(list(chunks)).results
+        yield from (ComparedRun.named(path, rows) for _, rows in results.groupby("order"))
 
 
 def run_files(paths: Sequence[Path]) -> Iterator[Path]:
-    """Yield the files and directories that are a run each; InputError if a directory holds none."""
+    """Yield the files and directories that are one run each; InputError if a directory is empty."""
+
+    def natural_key(path: Path) -> list[tuple[int, str]]:
+        """Return a sort key that orders 9 before 10."""
+        return [(int(part) if part.isdecimal() else -1, part) for part in re.split(r"(\d+)", path.name)]
+
     for path in paths:
-        if not path.is_dir() or _one_source(path):
+        if not path.is_dir() or _is_one_source(path):
             yield path
             continue
-        inside = sorted((one for one in path.iterdir() if not one.name.startswith(".")), key=_natural)
+        inside = sorted((file for file in path.iterdir() if not file.name.startswith(".")), key=natural_key)
         if not inside:
             raise InputError("holds no run", file=path)
         yield from inside
 
 
-def _one_source(directory: Path) -> bool:
-    """Tell whether what lies in a directory belongs together, and is no run each."""
+def _is_one_source(directory: Path) -> bool:
     if (directory / "results.parquet").exists():
         return True
     try:
         kind = formats.sniff(directory)
     except InputError:
-        # its parts say what is wrong with them
+        # reading the files explains the error
         return False
-    return kind == "asv" or (kind == "criterion" and all(one.is_dir() for one in directory.iterdir()))
+    return kind == "asv" or (kind == "criterion" and all(file.is_dir() for file in directory.iterdir()))
 
 
-def _run(path: Path, results: pd.DataFrame) -> ComparedRun:
-    named = results["version"].dropna().unique()
-    version = str(named[0]) if len(named) == 1 and named[0] != _UNNAMED else path.stem
-    return ComparedRun(path, version, results.assign(version=version))
-
-
-def _natural(path: Path) -> list[tuple[int, str]]:
-    """Order numbers in names by their size: 9 before 10."""
-    return [(int(part) if part.isdecimal() else -1, part) for part in re.split(r"(\d+)", path.name)]
-
-
-#: What stands for the file that a command is to write, and for the operations in doubt.
+#: Placeholders of a command: the file to write, and the operations in doubt.
 OUTPUT, OPERATIONS = "{output}", "{operations}"
-#: The variable that has the operations in doubt, a line each.
+#: The environment variable with the operations in doubt, one per line.
 VARIABLE = "PERFJUDGE_OPERATIONS"
 
 
 @dataclass(frozen=True)
 class Confirming:
-    """How often what is run again, and how long it may take."""
+    """The commands of confirmation runs, their number and their time limit."""
 
     times: int
-    target: tuple[str, ...]  # the command that measures the target, which writes `OUTPUT`
-    baseline: tuple[str, ...]  # the one of the baseline, run in turn with it; empty: there is none
-    seconds: float  # that one run may take
+    target: tuple[str, ...]  # measures the target and writes `OUTPUT`
+    baseline: tuple[str, ...]  # measures the baseline, alternating with the target; empty: none
+    seconds: float  # time limit of one run
 
     def __post_init__(self) -> None:
         for command in filter(None, (self.target, self.baseline)):
             if not any(OUTPUT in part for part in command):
                 problem = f"names no {OUTPUT}, where it is to write its results"
-                raise InputError(problem, place=_place(command))
+                raise InputError(problem, place=_command_place(command))
 
     def again(
         self, runs: ComparedRuns, tables: ComparisonTables, doubted: NDArray[np.bool_], reader: RunReader
     ) -> ComparedRuns:
-        """Measure again, baseline and target in turn, and return all runs.
+        """Measure target and baseline again, alternating, and return all runs.
 
-        `tables`: what was compared: whatever else a command measures does not count.
-        `doubted`: shape (n_comparisons,), a command may leave out the others.
-        Raises InputError if a command fails, takes too long, or measures nothing that is in doubt.
+        `tables`: the comparisons; measurements of other configurations are dropped.
+        `doubted`: shape (n_comparisons,), which comparisons a command must measure.
+        Raises InputError if a command fails, exceeds its time limit, or measures no operation in doubt.
         """
         end_in_good_order()
         in_doubt = tables.comparisons.loc[doubted, ["benchmark", "operation"]].itertuples(
             index=False, name=None
         )
-        named = {names: runs.matched.name_in_target(*names) or names[1] for names in in_doubt}
-        wanted = {"baseline": [name for _, name in named], "target": list(named.values())}
-        compared = tables.results[CONFIGURATION].drop_duplicates()
-        baseline, target = list(runs.baseline), list(runs.target)
+        target_names = {names: runs.matched.name_in_target(*names) or names[1] for names in in_doubt}
+        wanted = {"baseline": [name for _, name in target_names], "target": list(target_names.values())}
+        configurations = tables.results[CONFIGURATION].drop_duplicates()
+        measured = {"baseline": list(runs.baseline), "target": list(runs.target)}
+        select = {"baseline": runs.matched.of_baseline, "target": runs.matched.of_target}
+        suffix = runs.target[0].path.suffix
         with TemporaryDirectory(prefix="perfjudge-") as directory:
-            for number, side, output in self._planned(Path(directory), target[0].path.suffix):
-                command, operations = getattr(self, side), list(dict.fromkeys(wanted[side]))
-                sys.stderr.write(f"confirming: run {number} of {self.times} of the {side}\n")
-                _confirming_run(command, output, operations, self.seconds)
-                (found,) = reader.runs([output])
-                chosen = runs.matched.of_baseline if side == "baseline" else runs.matched.of_target
-                results = chosen(found.results).merge(compared, on=CONFIGURATION)
-                if not results["operation"].isin(wanted["baseline"]).any():
-                    told = f"measured none of the operations in doubt: {listed(operations)}"
-                    raise InputError(told, place=_place(command))
-                of_side = baseline if side == "baseline" else target
-                version = f"{of_side[0].version}, again {number}"
-                of_side.append(ComparedRun(output, version, results.assign(version=version)))
-        return replace(runs, baseline=tuple(baseline), target=tuple(target))
-
-    def _planned(self, directory: Path, suffix: str) -> Iterator[tuple[int, str, Path]]:
-        for number in range(1, self.times + 1):
-            for side in ("target", *(("baseline",) if self.baseline else ())):
-                yield number, side, directory / f"{side}-{number}{suffix}"
+            for number in range(1, self.times + 1):
+                for side, command in (("target", self.target), ("baseline", self.baseline)):
+                    if not command:
+                        continue
+                    output = Path(directory, f"{side}-{number}{suffix}")
+                    operations = list(dict.fromkeys(wanted[side]))
+                    sys.stderr.write(f"confirming: run {number} of {self.times} of the {side}\n")
+                    _run_command(command, output, operations, self.seconds)
+                    (run,) = reader.runs([output])
+                    results = select[side](run.results).merge(configurations, on=CONFIGURATION)
+                    if not results["operation"].isin(wanted["baseline"]).any():
+                        problem = f"measured none of the operations in doubt: {listed(operations)}"
+                        raise InputError(problem, place=_command_place(command))
+                    version = f"{measured[side][0].version}, again {number}"
+                    measured[side].append(ComparedRun(output, version, results.assign(version=version)))
+        return replace(runs, baseline=tuple(measured["baseline"]), target=tuple(measured["target"]))
 
 
-def _place(command: Sequence[str]) -> str:
+def _command_place(command: Sequence[str]) -> str:
     return f"the command {shlex.join(command)!r}"
 
 
-def _confirming_run(command: Sequence[str], output: Path, operations: Sequence[str], seconds: float) -> None:
+def _run_command(command: Sequence[str], output: Path, operations: Sequence[str], seconds: float) -> None:
     filled = [part.replace(OUTPUT, str(output)).replace(OPERATIONS, " ".join(operations)) for part in command]
-    place, environment = _place(command), {VARIABLE: "\n".join(operations)}
+    place, environment = _command_place(command), {VARIABLE: "\n".join(operations)}
     execute(filled, place, limit=seconds, environment=environment).require(place)
     if not output.exists():
         raise InputError(f"ended well, but wrote no {OUTPUT}", place=place)

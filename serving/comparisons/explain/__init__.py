@@ -1,1 +1,1 @@
-"""Explanations of verdicts: contributions, sentences, nearest examples, counterfactuals."""
+"""Explanations of verdicts: contributions, sentences, nearest examples and counterfactuals."""

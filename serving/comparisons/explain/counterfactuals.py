@@ -1,10 +1,9 @@
-"""What would have to change for the other verdict: how far the median would have to move."""
+"""Counterfactuals: the smallest change of the median that flips a verdict."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,130 +12,132 @@ from data.comparisons.sides import Floats, Ints, Samples, Sides
 from features.comparisons.summaries import flat
 from features.comparisons.vectors import PreparedComparisons
 
-#: Answers to scaled comparisons.
+#: Returns the verdicts on comparisons.
 Decide = Callable[[Sides], NDArray[np.str_]]
-#: Changes that are tried, as shares: 24 in every power of ten, so that no step is larger than a tenth.
+#: Candidate changes as shares, 24 per power of ten, so that no step is larger than a tenth.
 _SIZES = np.unique([float(f"{10 ** (place / 24 - 3):.1e}") for place in range(73)])
 TRIED = np.concatenate((-_SIZES[::-1], [0.0], _SIZES))
-#: What failed and would not pass unless it were better by more than this is said not to flip.
-_BETTER = 0.01
-#: Up to so many comparisons are asked of one more halving at once, and of another one, ...
+#: Largest improvement that is tried for a failed comparison.
+_BEST = 0.01
+#: Numbers of comparisons up to which the search evaluates one, two and three more halvings at once.
 _AHEAD = (64, 16, 4)
-#: What a verdict may flip to.
+#: The verdict that each verdict may flip to.
 _OTHER = {"fail": "pass", "pass": "fail", "unsure": "fail"}
 
 
-def flips(asked: PreparedComparisons, rows: Ints, answers: NDArray[np.str_], decide: Decide) -> Floats:
-    """Find the smallest change that gives comparisons the other verdict: the target's samples are scaled.
+def flips(prepared: PreparedComparisons, rows: Ints, answers: NDArray[np.str_], decide: Decide) -> Floats:
+    """Return the smallest change that gives comparisons the other verdict, by scaling the target's samples.
 
-    `rows`: shape (n,), which comparisons; all can be judged.
-    `answers`: shape (n,), their verdicts. `unsure` flips to `fail`.
-    Returns: shape (n,), the change of the median of the configuration that moved most, against the
-    baseline's, as a share (negative is worse), of `TRIED`: the nearest to what was measured from which on the
-    verdict is the other one. NaN where there is none within 100 %.
+    `rows`: shape (n,), comparisons that can be judged.
+    `answers`: shape (n,), their verdicts; `unsure` flips to `fail`.
+    Returns shape (n,): the candidate of `TRIED` nearest to the measured change that flips the verdict: the
+    change of the median of the configuration with the worst change, as a share of the
+    baseline's (negative is worse). NaN if no change within 100 % flips the verdict.
     """
-    found = np.full(len(rows), np.nan)
-    # where the target is near nothing, or near all that numbers can tell, there may be no factor
+    changes = np.full(len(rows), np.nan)
+    # factors may overflow where the target's median is close to 0 or to the largest number
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         for answer in sorted({*answers.tolist()} & {*_OTHER}):
-            own = np.flatnonzero(answers == answer)
-            found[own] = _found(asked, rows[own], decide, _OTHER[answer])
-    return found
+            same_answer = np.flatnonzero(answers == answer)
+            changes[same_answer] = _flips_to(prepared, rows[same_answer], decide, _OTHER[answer])
+    return changes
 
 
-def _found(asked: PreparedComparisons, rows: Ints, decide: Decide, goal: str) -> Floats:
-    """Look among the changes that are worse than what was measured (for ``fail``) or better."""
-    now, way = asked.change[asked.worst[rows]], -1 if goal == "fail" else 1
-    nearest = np.searchsorted(TRIED, now, "left") - 1 if way < 0 else np.searchsorted(TRIED, now, "right")
-    # a throughput cannot fall by all that there is
-    least = np.searchsorted(TRIED, np.where(asked.sides.sign[asked.worst[rows]] > 0, -0.95, -1.0))
-    most = np.searchsorted(TRIED, np.maximum(now, _BETTER), "right") - 1
-    farthest = least if way < 0 else np.where(now < _BETTER, most, nearest - 1)
-    none = np.maximum((farthest - nearest) * way + 1, 0)
+def _flips_to(prepared: PreparedComparisons, rows: Ints, decide: Decide, goal: str) -> Floats:
+    """Search among the changes that are worse (for ``fail``) or better than the measured one."""
+    worst = prepared.worst[rows]
+    measured, sign = prepared.change[worst], prepared.sides.sign[worst]
+    if goal == "fail":
+        way, nearest = -1, np.searchsorted(TRIED, measured, "left") - 1
+        # a throughput cannot fall by 100 %
+        farthest = np.searchsorted(TRIED, np.where(sign > 0, -0.95, -1.0))
+    else:
+        way, nearest = 1, np.searchsorted(TRIED, measured, "right")
+        last = np.searchsorted(TRIED, np.maximum(measured, _BEST), "right") - 1
+        farthest = np.where(measured < _BEST, last, nearest - 1)
+    n_steps = np.maximum((farthest - nearest) * way + 1, 0)
 
-    def reached(own: Ints, steps: Ints) -> NDArray[np.bool_]:
-        wanted = TRIED[nearest[own, None] + way * steps]
-        sign, change = asked.sides.sign[asked.worst[rows[own]]], now[own]
-        factors = (1 + sign[:, None] * wanted) / (1 + sign * change)[:, None]
-        return np.asarray(
-            decide(scaled(asked.sides.normalized, rows[own], factors)).reshape(steps.shape) == goal
-        )
+    def reaches_goal(places: Ints, steps: Ints) -> NDArray[np.bool_]:
+        wanted = TRIED[nearest[places, None] + way * steps]
+        factors = (1 + sign[places, None] * wanted) / (1 + sign[places] * measured[places])[:, None]
+        answers = decide(scaled(prepared.sides.normalized, rows[places], factors))
+        return np.asarray(answers.reshape(steps.shape) == goal)
 
-    first = _first(none, reached)
-    there = TRIED[np.clip(nearest + way * first, 0, len(TRIED) - 1)]
-    return np.where(first < none, there, np.nan)
+    first = _first_step(n_steps, reaches_goal)
+    changes = TRIED[np.clip(nearest + way * first, 0, len(TRIED) - 1)]
+    return np.where(first < n_steps, changes, np.nan)
 
 
-def _first(none: Ints, reached: Callable[[Ints, Ints], NDArray[np.bool_]]) -> Ints:
-    """Halve what is left until the first step that reaches the goal is found.
+def _first_step(n_steps: Ints, reaches_goal: Callable[[Ints, Ints], NDArray[np.bool_]]) -> Ints:
+    """Return the first step of each search that reaches the goal, by bisection; else its number of steps.
 
-    `none`: shape (n,), how many steps there are: the answer where none of them reaches it.
-    `reached`: takes places, shape (k,), and their steps, shape (k, m); tells which of them reach the goal.
+    `n_steps`: shape (n,).
+    `reaches_goal`: takes places, shape (k,), and their steps, shape (k, m); returns which of them reach it.
 
-    Few rows are asked of several halvings at once: the answer is the same, and what it takes to ask is saved.
+    Few rows evaluate several halvings at once, which takes fewer calls and gives the same result.
     """
-    low, high = np.zeros_like(none), none.copy()
-    while len(own := np.flatnonzero(low < high)):
-        ahead = 1 + sum(len(own) <= few for few in _AHEAD)
-        lows, highs, steps = _halvings(low[own], high[own], ahead)
-        found, place = reached(own, steps.T), np.zeros(len(own), np.int64)
-        each = np.arange(len(own))
+    low, high = np.zeros_like(n_steps), n_steps.copy()
+    while len(places := np.flatnonzero(low < high)):
+        ahead = 1 + sum(len(places) <= few for few in _AHEAD)
+        lows, highs, steps = _halvings(low[places], high[places], ahead)
+        reached, node = reaches_goal(places, steps.T), np.zeros(len(places), np.int64)
+        each_place = np.arange(len(places))
         for _ in range(ahead):
-            place = 2 * place + np.where(found[each, place], 1, 2)
-        low[own], high[own] = lows[place, each], highs[place, each]
+            node = 2 * node + np.where(reached[each_place, node], 1, 2)
+        low[places], high[places] = lows[node, each_place], highs[node, each_place]
     return low
 
 
 def _halvings(low: Ints, high: Ints, ahead: int) -> tuple[Ints, Ints, Ints]:
-    """Return what may be left after so many halvings, and the steps to be tried, as a binary heap.
+    """Return the intervals after up to `ahead` halvings, and the steps to evaluate, as a binary heap.
 
-    `lows, highs`: shape (2^(ahead + 1) - 1, n), what node ``i`` is left with; its children ``2 i + 1`` and
-    ``2 i + 2`` have what is left if its middle reaches the goal, and if it doesn't.
+    `lows, highs`: shape (2^(ahead + 1) - 1, n), the interval of node ``i``; its children ``2 i + 1`` and
+    ``2 i + 2`` are its halves if its middle reaches the goal, and if not.
     `steps`: shape (2^ahead - 1, n)
     """
     lows, highs, steps = [low], [high], list[Ints]()
     for node in range(2**ahead - 1):
-        least, most = lows[node], highs[node]
-        # where nothing is left to halve, the step is one that there is
-        steps.append(np.minimum((least + most) // 2, high - 1))
-        lows += [least, np.minimum(steps[node] + 1, most)]
-        highs += [np.maximum(steps[node], least), most]
+        start, stop = lows[node], highs[node]
+        # an empty interval evaluates a valid step, which is ignored
+        steps.append(np.minimum((start + stop) // 2, high - 1))
+        lows += [start, np.minimum(steps[node] + 1, stop)]
+        highs += [np.maximum(steps[node], start), stop]
     return np.array(lows), np.array(highs), np.array(steps)
 
 
 def scaled(sides: Sides, rows: Ints, factors: Floats) -> Sides:
-    """Return comparisons several times over, the samples of the target times a factor.
+    """Return copies of comparisons with the target's samples multiplied by factors.
 
     `rows`: shape (n,)
     `factors`: shape (n, m)
-    Returns: of n x m comparisons: the first one with each of its factors, then the next.
+    Returns n x m comparisons: the first one with each of its factors, then the next.
     """
-    many = sides.per_comparison
     owner, factor = np.repeat(rows, factors.shape[1]), factors.ravel()
-    counts = many[owner]
+    counts = sides.per_comparison[owner]
     comparison = np.repeat(np.arange(len(owner)), counts)
     within = np.arange(len(comparison)) - np.repeat(counts.cumsum() - counts, counts)
-    at = (many.cumsum() - many)[owner[comparison]] + within
-    given = {field.name: getattr(sides, field.name) for field in fields(sides)}
-    own: dict[str, Any] = {
-        name: packed(values.of(at)) if isinstance(values, Samples) else values[at]
-        for name, values in given.items()
-        if name not in ("n_comparisons", "siblings", "siblings_worse")
-    }
-    target, by = own["target"], factor[comparison]
+    at = (sides.per_comparison.cumsum() - sides.per_comparison)[owner[comparison]] + within
+    target, by = packed(sides.target.of(at)), factor[comparison]
     values = target.values * np.repeat(by, target.lengths)
-    own |= {
-        "comparison": comparison,
-        "target": Samples(values, target.orders, target.starts, target.stops),
-        "target_five": own["target_five"] * by[:, None],
-    }
-    siblings = None if sides.siblings is None else sides.siblings.of(owner)
-    worse = None if sides.siblings_worse is None else sides.siblings_worse[owner]
-    return Sides(**own, n_comparisons=len(owner), siblings=siblings, siblings_worse=worse)
+    return replace(
+        sides,
+        comparison=comparison,
+        n_comparisons=len(owner),
+        threads=sides.threads[at],
+        sign=sides.sign[at],
+        baseline=packed(sides.baseline.of(at)),
+        target=Samples(values, target.orders, target.starts, target.stops),
+        history=packed(sides.history.of(at)),
+        later=packed(sides.later.of(at)),
+        baseline_five=sides.baseline_five[at],
+        target_five=sides.target_five[at] * by[:, None],
+        siblings=None if sides.siblings is None else sides.siblings.of(owner),
+        siblings_worse=None if sides.siblings_worse is None else sides.siblings_worse[owner],
+    )
 
 
 def packed(samples: Samples) -> Samples:
-    """Return the same lists one after the other, without what lies between them."""
+    """Return the lists one after the other, without gaps in `values`."""
     stops = samples.lengths.cumsum()
     _, place = flat(samples)
     orders = samples.orders[place] if len(samples.orders) else samples.orders

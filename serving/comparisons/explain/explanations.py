@@ -1,4 +1,4 @@
-"""What there is to say of verdicts, found out when somebody asks: for many at once, a part at a time."""
+"""Explanations of verdicts, computed on demand for blocks of comparisons."""
 
 from __future__ import annotations
 
@@ -25,267 +25,245 @@ from serving.comparisons.explain.sentences import (
 )
 from training.comparisons.stored import Precedents
 
-#: The features that are told of two comparisons side by side, in a word.
+#: Features compared with nearest examples, in words.
 _COMPARED = {
     "medians_min": "shift",
     "baseline_noise_max": "noise",
     "superiority_min": "share of better pairs",
     "history_excess_min": "size by earlier steps",
 }
-#: Values are alike if they differ by less than the first, or by less than the second of the larger one.
+#: Values are similar if they differ by at most the first, or by at most the second times the larger one.
 _SIMILAR, _OF_LARGER = 0.02, 0.5
+#: Comparisons per block, of counterfactuals and of all else.
+_FLIPS_BLOCK, _BLOCK = 4096, 1024
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+T = TypeVar("T")
 
 
 class NearestExample(NamedTuple):
-    """A labelled comparison that is like the one that was judged."""
+    """A labelled comparison that is similar to the judged one."""
 
     comparison_id: str
     benchmark: str
     operation: str
     label: str
-    #: labelled_by, labelled_at: who gave the label, and when (ISO 8601); empty where that is not known
-    labelled_by: str
+    labelled_by: str  # labelled_by, labelled_at: annotators and time (ISO 8601); empty if unknown
     labelled_at: str
-    distance: float  # in standard deviations of features, weighted by the model's importance of them
-    near: str  # in what the two are similar, and in what not
+    distance: float  # in standard deviations of features, weighted by their importance
+    near: str  # features with similar values, and features with different ones
 
     @property
-    def told(self) -> str:
-        """In a line."""
-        who = f" by {self.labelled_by}" if self.labelled_by else ""
-        when = f" on {self.labelled_at[:10]}" if self.labelled_at else ""
-        return f"nearest {self.label}: {self.comparison_id}, labelled{who}{when}; {self.near}"
+    def in_words(self) -> str:
+        """The example in one line."""
+        by = f" by {self.labelled_by}" if self.labelled_by else ""
+        on = f" on {self.labelled_at[:10]}" if self.labelled_at else ""
+        return f"nearest {self.label}: {self.comparison_id}, labelled{by}{on}; {self.near}"
 
 
-def _near(names: Sequence[str], there: Sequence[float], here: Sequence[str], alike: Sequence[bool]) -> str:
-    """Say in which features two comparisons are similar, and in which they are not: there, and here."""
-    similar, other = list[str](), list[str]()
-    for name, value, own, same in zip(names, there, here, alike, strict=True):
-        if own and (told := _known(name, value)):
-            (similar if same else other).append(f"{told} (here {own})")
-    both = (("similar", similar), ("other", other))
-    return "; ".join([f"{word} {', '.join(own)}" for word, own in both if own])
-
-
-def _alike(names: Sequence[str], there: Floats, here: Floats) -> NDArray[np.bool_]:
-    """Tell which values an engineer would call similar, the last axis being the features."""
-    rooted = np.array([name.startswith("medians") for name in names], bool)
-    one, other = (np.where(rooted, values * np.abs(values), values) for values in (there, here))
-    larger = np.maximum(np.abs(one), np.abs(other))
-    return np.asarray(np.abs(one - other) <= np.maximum(_SIMILAR, _OF_LARGER * larger))
+def _similar(names: Sequence[str], theirs: Floats, ours: Floats) -> NDArray[np.bool_]:
+    is_rooted = np.array([name.startswith("medians") for name in names], bool)
+    theirs, ours = (np.where(is_rooted, values * np.abs(values), values) for values in (theirs, ours))
+    larger = np.maximum(np.abs(theirs), np.abs(ours))
+    return np.asarray(np.abs(theirs - ours) <= np.maximum(_SIMILAR, _OF_LARGER * larger))
 
 
 @lru_cache(8192)
-def _known(name: str, value: float) -> str:
-    """Write a value of an example, of which there are few; nothing where it is not known."""
-    return f"{_COMPARED[name]} {_shown(name, value)}" if value == value else ""  # noqa: PLR0124 - known
+def _named_value(name: str, value: float) -> str:
+    return f"{_COMPARED[name]} {_value(name, value)}" if value == value else ""  # noqa: PLR0124 - NaN
 
 
-def _shown(name: str, value: float) -> str:
+def _value(name: str, value: float) -> str:
+    if value != value:  # noqa: PLR0124 - NaN
+        return ""
     if not name.startswith("medians"):
         return shown(name, value)
     return f"{percent(value * value)} {'worse' if value < 0 else 'better'}"
 
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-#: Comparisons whose facts, and whose flips, are found out together.
-_BLOCK, _FLIPPED = 1024, 4096
-T = TypeVar("T")
-
-
 class Reason(NamedTuple):
-    """One feature of one comparison."""
+    """The contribution of one feature."""
 
     feature: str
-    value: float | None  # in the feature's own units; None where it cannot be known
+    value: float | None  # in the units of the feature; None if unknown
     contribution: float  # positive = towards fail, in the judgement's ``contribution_unit``
 
 
 class Unlike(NamedTuple):
-    """That a comparison is unlike what the model was trained on, and in which feature most."""
+    """A warning that a comparison is out of distribution, with the feature that differs most."""
 
     feature: str
-    value: float | None  # None where it is missing, as it never was in training
-    low: float  # low, high: between them lie 98 of 100 training comparisons
+    value: float | None  # None if it is missing here but never in training
+    low: float  # low, high: range of 98 of 100 training comparisons
     high: float
     words: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Explanations:
-    """What verdicts rest on."""
+    """The explanations of the verdicts of one judgement, by row."""
 
-    asked: PreparedComparisons
+    prepared: PreparedComparisons
     units: Callable[[], Sequence[str]]  # returns the unit of every comparison
-    answers: NDArray[np.str_]  # shape (n_comparisons,)
-    #: shape (n_comparisons,), the row of `columns` that is a comparison's; -1 where the model was not asked
-    place: Ints
-    columns: Floats  # columns, contributions: shape (n_asked, n_features)
+    answers: NDArray[np.str_]  # shape (n_comparisons,), the verdicts
+    place: Ints  # shape (n_comparisons,), the row of `columns`; -1 if the model did not decide
+    columns: Floats  # columns, contributions: shape (n_vectors, n_features)
     contributions: Floats
     features: tuple[str, ...]
-    count: int  # how many features are told
-    decide: Decide  # answers to comparisons that were not measured
+    count: int  # number of reasons
+    decide: Decide  # the model's verdicts on modified comparisons
     precedents: Precedents | None
-    _kept: dict[Callable[..., Any], tuple[int, Sequence[Any]]] = field(default_factory=dict)
+    _blocks: dict[Callable[..., Any], tuple[int, Sequence[Any]]] = field(default_factory=dict)
 
     def reasons(self, row: int) -> tuple[Reason, ...]:
-        """Return the strongest contributions, the strongest first; none if the model was not asked."""
-        found = self._found(row, Explanations._reasons_of, _BLOCK)
-        if found is None:
-            return ()
+        """Return the strongest contributions, the strongest first; empty if the model did not decide."""
+        columns = self._computed(row, Explanations._reason_columns, _BLOCK)
         return tuple(
-            [
-                Reason(self.features[feature], value if value == value else None, amount)  # noqa: PLR0124 - known
-                for feature, value, amount in zip(*found, strict=True)
-            ]
+            Reason(self.features[feature], value if value == value else None, amount)  # noqa: PLR0124 - NaN
+            for feature, value, amount in zip(*columns or ((), (), ()), strict=True)
         )
 
     def words(self, row: int) -> tuple[str, ...]:
-        """Return the sentences; none if the comparison cannot be judged."""
-        found = self._found(row, Explanations._measured_of, _BLOCK)
-        if found is None:
+        """Return the evidence in sentences; empty if the comparison is invalid."""
+        measurements = self._computed(row, Explanations._measured_rows, _BLOCK)
+        if measurements is None:
             return ()
-        facts = Facts.told(self.asked.sides, found)
-        leaning = self._found(row, Explanations._leaning_of, _BLOCK)
+        facts = Facts.told(self.prepared.sides, measurements)
+        leaning = zip(*self._computed(row, Explanations._leanings, _BLOCK), strict=True)
         words = direction(self._named_units[row], facts.sign)
-        return sentences(facts, words, str(self.answers[row]), zip(*leaning, strict=True), self._prior)
+        return sentences(facts, words, str(self.answers[row]), leaning, self._prior)
 
     def flips_at(self, row: int) -> float | None:
-        """Return from which change of the median on the verdict is the other one."""
-        found = self._found(row, Explanations._flips_of, _FLIPPED)
-        return found if found == found else None  # noqa: PLR0124 - known
+        """Return the smallest change of the median that flips the verdict; None if no change does."""
+        change = self._computed(row, Explanations._flips, _FLIPS_BLOCK)
+        return change if change == change else None  # noqa: PLR0124 - NaN
 
     def flip(self, row: int) -> str:
-        """Say the same in words; empty if nothing flips the verdict."""
+        """Return `flips_at` in words; empty if it is None."""
         change = self.flips_at(row)
         if change is None:
             return ""
-        return flip_told(change, self.answers[row] == "fail", self._direction(row))
+        sign = float(self.prepared.sides.sign[self.prepared.worst[row]])
+        words: Direction = direction(self._named_units[row], sign)
+        return flip_told(change, self.answers[row] == "fail", words)
 
     def examples(self, row: int) -> tuple[NearestExample, ...]:
-        """Return the nearest comparison of each label, that of the same verdict first."""
-        found = self._found(row, Explanations._examples_of, _BLOCK)
-        if found is None or self.precedents is None:
+        """Return the nearest comparison of each label, the label equal to the verdict first."""
+        columns = self._computed(row, Explanations._nearest, _BLOCK)
+        if columns is None or self.precedents is None:
             return ()
-        index, distance, there, own, alike = found
-        here = [
-            _shown(name, value) if value == value else ""  # noqa: PLR0124 - known
-            for name, value in zip(self._compared, own, strict=True)
-        ]
-        first = int(self.answers[row] == "fail")
-        return tuple(
-            NearestExample(
-                *self.precedents.named[int(index[at])],
-                distance[at],
-                _near(self._compared, there[at], here, alike[at]),
-            )
-            for at in (first, 1 - first)
-            if index[at] >= 0
-        )
+        index, distance, theirs, ours, similar = columns
+        our_values = [_value(name, value) for name, value in zip(self._compared, ours, strict=True)]
+        examples = []
+        fails = int(self.answers[row] == "fail")
+        for label in (fails, 1 - fails):
+            if index[label] < 0:
+                continue
+            words: dict[bool, list[str]] = {True: [], False: []}
+            for name, value, our_value, is_similar in zip(
+                self._compared, theirs[label], our_values, similar[label], strict=True
+            ):
+                if our_value and (their_value := _named_value(name, value)):
+                    words[is_similar].append(f"{their_value} (here {our_value})")
+            parts = (("similar", words[True]), ("other", words[False]))
+            near = "; ".join(f"{word} {', '.join(values)}" for word, values in parts if values)
+            example = self.precedents.named[int(index[label])]
+            examples.append(NearestExample(*example, distance[label], near))
+        return tuple(examples)
 
-    def strange(self) -> NDArray[np.bool_]:
-        """Tell which comparisons are unlike those in training, shape (n_comparisons,)."""
-        return self._strange
+    @cached_property
+    def is_strange(self) -> NDArray[np.bool_]:
+        """Which comparisons are out of the distribution of the training data, shape (n_comparisons,)."""
+        strange = np.zeros(len(self.answers), bool)
+        if self.precedents is not None:
+            decided = self.place >= 0
+            strange[decided] = self.precedents.familiar.strange(self.columns[self.place[decided]])
+        return strange
 
     def unlike(self, row: int) -> Unlike | None:
-        """Warn of a comparison that is unlike those in training."""
-        if self.precedents is None or not self._strange[row]:
+        """Return a warning if the comparison is out of distribution."""
+        if self.precedents is None or not self.is_strange[row]:
             return None
         familiar, values = self.precedents.familiar, self.columns[self.place[row]]
         at = familiar.strangest(values)
         name, value = self.features[at], float(values[at])
         low, high = float(familiar.low[at]), float(familiar.high[at])
-        known = value if value == value else None  # noqa: PLR0124 - known
-        told = self._lacking(familiar.unseen(values)) or self._beyond(row, name, value, (low, high))
-        return Unlike(name, known, low, high, f"unlike the training data: {told}")
+        missing = familiar.unseen(values)
+        if missing:
+            source = lacking(self.features[feature] for feature in missing)
+            words = f"too little is known of {source}; all training comparisons have more"
+        else:
+            combined = ", strange beside the other features" if low <= value <= high else ""
+            configurations = int(self.prepared.sides.per_comparison[row])
+            usual = f"usually {shown(name, low)} to {shown(name, high)}{combined}"
+            words = f"{described(name, configurations)} is {shown(name, value)} ({usual})"
+        number = value if value == value else None  # noqa: PLR0124 - NaN
+        return Unlike(name, number, low, high, f"unlike the training data: {words}")
 
-    def _lacking(self, unseen: Sequence[int]) -> str:
-        if not unseen:
-            return ""
-        where = lacking(self.features[feature] for feature in unseen)
-        return f"too little is known of {where}; no comparison there lacked as much"
-
-    def _beyond(self, row: int, name: str, value: float, usual: tuple[float, float]) -> str:
-        low, high = usual
-        beside = ", strange beside the other features" if low <= value <= high else ""
-        configurations = int(self.asked.sides.per_comparison[row])
-        told = f"usually {shown(name, low)} to {shown(name, high)}{beside}"
-        return f"{described(name, configurations)} is {shown(name, value)} ({told})"
-
-    def _found(self, row: int, of: Callable[[Explanations, Ints], Sequence[T]], size: int) -> T:
-        """Return what is found out of a comparison together with those beside it."""
+    def _computed(self, row: int, compute: Callable[[Explanations, Ints], Sequence[T]], size: int) -> T:
+        """Return the result of `compute` for a row, from the cached block of rows that contains it."""
         start = row - row % size
-        known = self._kept.get(of)
-        if known is None or known[0] != start:
+        block = self._blocks.get(compute)
+        if block is None or block[0] != start:
             rows = np.arange(start, min(start + size, len(self.answers)))
-            known = self._kept[of] = (start, of(self, rows))
-        found: T = known[1][row - start]
-        return found
+            block = self._blocks[compute] = (start, compute(self, rows))
+        result: T = block[1][row - start]
+        return result
 
-    def _reasons_of(self, rows: Ints) -> Sequence[tuple[Sequence[Any], ...] | None]:
-        known = self.place[rows] >= 0
-        own = self.place[rows[known]]
-        columns, amounts = self.columns[own], self.contributions[own]
+    def _reason_columns(self, rows: Ints) -> Sequence[tuple[Sequence[Any], ...] | None]:
+        decided = self.place[rows] >= 0
+        places = self.place[rows[decided]]
+        columns, amounts = self.columns[places], self.contributions[places]
         index = strongest(amounts, self.count)
-        each = np.arange(len(index))[:, None]
-        return _beside(known, index, columns[each, index], amounts[each, index])
+        each_row = np.arange(len(index))[:, None]
+        return _spread_rows(decided, index, columns[each_row, index], amounts[each_row, index])
 
-    def _measured_of(self, rows: Ints) -> Sequence[Measured | None]:
-        known = self.answers[rows] != "invalid"
-        found = iter(measured(self.asked, rows[known]))
-        return [next(found) if one else None for one in known.tolist()]
+    def _measured_rows(self, rows: Ints) -> Sequence[Measured | None]:
+        valid = self.answers[rows] != "invalid"
+        measurements = iter(measured(self.prepared, rows[valid]))
+        return [next(measurements) if is_valid else None for is_valid in valid.tolist()]
 
-    def _leaning_of(self, rows: Ints) -> Sequence[tuple[tuple[Fact, ...], tuple[float, ...]]]:
-        """Return the facts that the model leans on, the strongest first; positive is towards ``fail``."""
-        known = self.place[rows] >= 0
-        weights = self.contributions[self.place[rows[known]]] @ self._by_fact
+    def _leanings(self, rows: Ints) -> Sequence[tuple[Sequence[Fact], Sequence[float]]]:
+        """Return the facts and their contributions, the strongest first; positive is towards ``fail``."""
+        decided = self.place[rows] >= 0
+        weights = self.contributions[self.place[rows[decided]]] @ self._by_fact
         order = np.argsort(-np.abs(weights), axis=1, kind="stable")
-        facts = (map(FACTS.__getitem__, column.tolist()) for column in order.T)
-        sizes = (column.tolist() for column in np.take_along_axis(weights, order, axis=1).T)
-        found = zip(zip(*facts, strict=True), zip(*sizes, strict=True), strict=True)
-        return [next(found) if one else ((), ()) for one in known.tolist()]
+        sorted_weights = np.take_along_axis(weights, order, axis=1).tolist()
+        leanings = zip(([FACTS[at] for at in row] for row in order.tolist()), sorted_weights, strict=True)
+        return [next(leanings) if is_decided else ((), ()) for is_decided in decided.tolist()]
 
-    def _flips_of(self, rows: Ints) -> Sequence[float]:
-        found = np.full(len(rows), np.nan)
-        own = np.flatnonzero(self.answers[rows] != "invalid")
-        if len(own):
-            found[own] = flips(self.asked, rows[own], self.answers[rows[own]], self.decide)
-        return found.tolist()
+    def _flips(self, rows: Ints) -> Sequence[float]:
+        changes = np.full(len(rows), np.nan)
+        valid = np.flatnonzero(self.answers[rows] != "invalid")
+        if len(valid):
+            changes[valid] = flips(self.prepared, rows[valid], self.answers[rows[valid]], self.decide)
+        return changes.tolist()
 
-    def _examples_of(self, rows: Ints) -> Sequence[tuple[Sequence[Any], ...] | None]:
-        place = self.place[rows]
-        known = place >= 0
-        if self.precedents is None or not known.any():
+    def _nearest(self, rows: Ints) -> Sequence[tuple[Sequence[Any], ...] | None]:
+        decided = self.place[rows] >= 0
+        if self.precedents is None or not decided.any():
             return [None] * len(rows)
-        asked = self.columns[place[known]]
+        vectors = self.columns[self.place[rows[decided]]]
         places = [self.features.index(name) for name in self._compared]
-        index, distance = self.precedents.nearest(asked)
-        there = self.precedents.rows[index[..., None], places].astype(np.float64)
-        here = asked[:, places]
-        return _beside(known, index, distance, there, here, _alike(self._compared, there, here[:, None]))
+        index, distance = self.precedents.nearest(vectors)
+        theirs = self.precedents.rows[index[..., None], places].astype(np.float64)
+        ours = vectors[:, places]
+        similar = _similar(self._compared, theirs, ours[:, None])
+        return _spread_rows(decided, index, distance, theirs, ours, similar)
 
     @cached_property
     def _compared(self) -> Sequence[str]:
-        """The features that are told of two comparisons side by side."""
         return [name for name in _COMPARED if name in self.features]
 
     @cached_property
     def _by_fact(self) -> Floats:
-        """Which fact each feature stands for, shape (n_features, n_facts)."""
-        found = np.zeros((len(self.features), len(FACTS)))
+        """Which fact each feature measures, shape (n_features, n_facts), 0 or 1."""
+        is_of_fact = np.zeros((len(self.features), len(FACTS)))
         for place, feature in enumerate(self.features):
-            if (known := meaning(feature)) is not None:
-                found[place, FACTS.index(known.fact)] = 1.0
-        return found
-
-    @cached_property
-    def _strange(self) -> NDArray[np.bool_]:
-        strange = np.zeros(len(self.answers), bool)
-        if self.precedents is not None:
-            known = self.place >= 0
-            strange[known] = self.precedents.familiar.strange(self.columns[self.place[known]])
-        return strange
+            if (entry := meaning(feature)) is not None:
+                is_of_fact[place, FACTS.index(entry.fact)] = 1.0
+        return is_of_fact
 
     @cached_property
     def _named_units(self) -> Sequence[str]:
@@ -297,21 +275,19 @@ class Explanations:
             return None
         return UsualSpread(*self.precedents.prior.tolist())
 
-    def _direction(self, row: int) -> Direction:
-        at = self.asked.worst[row]
-        return direction(self._named_units[row], float(self.asked.sides.sign[at]))
 
-
-def _beside(known: NDArray[np.bool_], *columns: NDArray[Any]) -> Sequence[tuple[Sequence[Any], ...] | None]:
-    """Return for each comparison its row of `columns`, which hold those that are known."""
-    found = zip(*(column.tolist() for column in columns), strict=True)
-    return [next(found) if one else None for one in known.tolist()]
+def _spread_rows(
+    decided: NDArray[np.bool_], *columns: NDArray[Any]
+) -> Sequence[tuple[Sequence[Any], ...] | None]:
+    """Return the row of `columns` of each decided comparison, and None for the others."""
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return [next(rows) if is_decided else None for is_decided in decided.tolist()]
 
 
 def strongest(values: NDArray[np.float64], count: int) -> Ints:
-    """Return which features contribute most, the strongest first, shape (n_comparisons, <= count).
+    """Return the features with the largest absolute contributions, shape (n_comparisons, <= count).
 
-    Strong is a large contribution in either direction; its sign tells which.
+    `values`: contributions, shape (n_comparisons, n_features). The strongest come first.
     """
     n_features = values.shape[1]
     count = min(count, n_features)
@@ -319,5 +295,5 @@ def strongest(values: NDArray[np.float64], count: int) -> Ints:
         return np.zeros((len(values), count), np.int64)
     size = np.abs(values)
     top = np.argpartition(size, n_features - count, axis=1)[:, n_features - count :]
-    each = np.arange(len(values))[:, None]
-    return np.asarray(top[each, np.argsort(-size[each, top], axis=1, kind="stable")])
+    each_row = np.arange(len(values))[:, None]
+    return np.asarray(top[each_row, np.argsort(-size[each_row, top], axis=1, kind="stable")])

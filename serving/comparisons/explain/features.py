@@ -1,4 +1,4 @@
-"""What every feature stands for: in words, in a unit that people read, and the fact that tells of it."""
+"""Features in words: phrases, formatted values, and the fact that each feature measures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib.resources import files
 from math import exp, expm1
 from typing import Literal, NamedTuple, cast, get_args
 
-#: What can be told of a comparison; each is measured, whatever the model says.
+#: Kinds of measurements that sentences describe.
 Fact = Literal[
     "shift", "separation", "scatter", "spread", "edges", "repetitions",
     "builds", "steps", "levels", "trend", "later",
@@ -18,22 +18,22 @@ FACTS: tuple[Fact, ...] = get_args(Fact)
 
 
 class Meaning(NamedTuple):
-    """What a feature stands for."""
+    """A row of the table of features."""
 
-    phrase: str  # the feature in words
+    phrase: str
     transformation: str  # a key of `_WRITERS`
-    fact: Fact  # what tells of it in the same terms
+    fact: Fact  # the fact that the feature measures
 
 
 def percent(share: float) -> str:
-    """Write a share with two digits that matter, such as ``7.1 %`` or ``0.03 %``."""
+    """Return a share in percent with two significant digits, such as ``7.1 %`` or ``0.03 %``."""
     size = abs(100 * share)
     if size >= 1:
         return f"{100 * share:.1f} %" if size < 100 else f"{100 * share:.0f} %"  # noqa: PLR2004
     return f"{100 * share:.2g} %"
 
 
-#: Writes values of features for people, by the features' transformation; logarithms are cut off at overflow.
+#: Functions that format values by the features' transformation; logarithms are cut off at overflow.
 _WRITERS: dict[str, Callable[[float], str]] = {
     "share": percent,
     "complement": lambda value: percent(1 + value),
@@ -46,20 +46,29 @@ _WRITERS: dict[str, Callable[[float], str]] = {
     "log ratio": lambda value: f"{exp(min(value, 700.0)):.3g} times",
     "flag": lambda value: "yes" if value else "no",
 }
-
-
+#: Phrases of penalties of segmentations, and of reductions over configurations.
 _PENALTIES = {"6": ", small steps counted", "20": ", plain steps counted"}
-_WHERE = {
+_REDUCTIONS = {
     "min": "at its least over the configurations",
     "med": "in the middle of the configurations",
     "max": "at its largest over the configurations",
     "sum": "over all configurations",
 }
+#: Data sources of features, where they differ from the source of their fact; and data sources of facts.
+_SOURCES = {
+    **dict.fromkeys(("run_step", "run_spread"), "the scatter of its samples"),
+    "siblings_worse": "other operations",
+}
+_SOURCES_OF_FACTS: dict[Fact, str] = {
+    **dict.fromkeys(("builds", "steps", "levels", "trend"), "other builds"),
+    **dict.fromkeys(("separation", "scatter", "spread", "edges", "repetitions"), "single samples"),
+    "later": "later builds",
+}
 
 
 @cache
 def _meanings() -> Mapping[str, Meaning]:
-    """Read the table of features, by their names before a reduction, a window or a penalty."""
+    """Return the table of features, by their names without reduction, window and penalty."""
     text = (files("serving.comparisons.explain") / "features.csv").read_text(encoding="utf-8")
     rows = csv.reader(text.splitlines()[1:])
     return {name: Meaning(phrase, kind, cast("Fact", fact)) for name, phrase, kind, fact in rows}
@@ -67,50 +76,38 @@ def _meanings() -> Mapping[str, Meaning]:
 
 @cache
 def meaning(feature: str) -> Meaning | None:
-    """Return what a feature stands for; None of one that nobody described."""
-    name, _, where = feature.rpartition("_")
-    known = _meanings()
-    if where in _WHERE or feature in known:
-        return known.get(name if where in _WHERE else feature)
-    # of windows the size is named, of penalties which steps count
-    word = _PENALTIES.get(where, "") if name.startswith("segment") else where
-    return known[name]._replace(phrase=known[name].phrase.replace("{}", word)) if name in known else None
+    """Return the meaning of a feature; None if the table has no entry."""
+    name, _, suffix = feature.rpartition("_")
+    table = _meanings()
+    if suffix in _REDUCTIONS or feature in table:
+        return table.get(name if suffix in _REDUCTIONS else feature)
+    # the phrase contains the size of a window, or the kind of steps of a penalty
+    word = _PENALTIES.get(suffix, "") if name.startswith("segment") else suffix
+    return table[name]._replace(phrase=table[name].phrase.replace("{}", word)) if name in table else None
 
 
 def described(feature: str, configurations: int = 1) -> str:
-    """Name a feature in words; of one that nobody described, its own name."""
-    found = meaning(feature)
-    if found is None:
+    """Return the phrase of a feature, or its name if the table has no entry."""
+    entry = meaning(feature)
+    if entry is None:
         return feature
-    # of what came later the lowest value is kept
-    where = _WHERE.get(feature.rpartition("_")[2], _WHERE["min"])
-    return f"{found.phrase} ({where})" if configurations > 1 else found.phrase
+    # features of later versions are reduced to their lowest value
+    reduction = _REDUCTIONS.get(feature.rpartition("_")[2], _REDUCTIONS["min"])
+    return f"{entry.phrase} ({reduction})" if configurations > 1 else entry.phrase
 
 
 def lacking(features: Iterable[str]) -> str:
-    """Name what too little is known of where all these features are missing, such as ``other builds``."""
-    return " and ".join(dict.fromkeys(map(_source, features)))
+    """Return the data sources that these features need, such as ``other builds and later builds``."""
 
+    def source(feature: str) -> str:
+        entry = meaning(feature)
+        of_fact = described(feature) if entry is None else _SOURCES_OF_FACTS.get(entry.fact, entry.phrase)
+        return _SOURCES.get(feature.rpartition("_")[0], of_fact)
 
-def _source(feature: str) -> str:
-    found = meaning(feature)
-    name = feature.rpartition("_")[0]
-    return _SOURCES.get(name, described(feature) if found is None else _OF_FACT.get(found.fact, found.phrase))
-
-
-#: Where a feature is taken from, if that is not what its fact is taken from.
-_SOURCES = {
-    **dict.fromkeys(("run_step", "run_spread"), "the scatter of its samples"),
-    "siblings_worse": "other operations",
-}
-_OF_FACT: dict[Fact, str] = {
-    **dict.fromkeys(("builds", "steps", "levels", "trend"), "other builds"),
-    **dict.fromkeys(("separation", "scatter", "spread", "edges", "repetitions"), "single samples"),
-    "later": "later builds",
-}
+    return " and ".join(dict.fromkeys(map(source, features)))
 
 
 def shown(feature: str, value: float) -> str:
-    """Write a value of a feature for people."""
-    found = meaning(feature)
-    return _WRITERS["number" if found is None else found.transformation](value)
+    """Return the value of a feature as text, in readable units."""
+    entry = meaning(feature)
+    return _WRITERS["number" if entry is None else entry.transformation](value)

@@ -1,4 +1,4 @@
-"""Measured facts as sentences; which of them are told, and in what order, the model's contributions say."""
+"""Measured facts as sentences, ordered by the model's contributions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from operator import itemgetter
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from data.comparisons.pair import counted
 from data.comparisons.sides import Floats, Ints, Samples, Sides
@@ -21,119 +20,129 @@ from serving.comparisons.explain.features import Fact, percent
 
 #: The interquartile range of a normal distribution in standard deviations.
 _IQR = 1.349
-#: Fewer steps between builds don't say what is usual.
+#: Least number of steps between builds to state the usual one.
 _FEWEST_STEPS = 2
-#: Fewer builds have no trend.
+#: Least number of builds to state a trend.
 _FEWEST_FOR_TREND = 6
 
 
 class Past(NamedTuple):
-    """What builds did before the target."""
+    """Builds before the target."""
 
-    steps: int  # how many steps between neighbouring builds are known before the target
-    usual: float  # the middle one, as a share
-    larger: int  # how many of them were at least as large as the step from the baseline to the target
-    #: builds, as_bad: how many builds are known before the target, and how many of them were at least as bad
-    builds: int
-    as_bad: int
-    trend: float  # by how much the last third of them lies above the first, as a share; NaN if there are few
-    earlier: int  # how many of the builds lie before the baseline
+    steps: int  # number of steps between neighbouring builds
+    usual: float  # their median size, as a share; NaN if there are few
+    larger: int  # number of steps at least as large as the one from the baseline to the target
+    builds: int  # number of builds before the target, including the baseline's
+    as_bad: int  # number of builds at least as bad as the target
+    trend: float  # change from the first to the last third of the builds, as a share; NaN if there are few
+    earlier: int  # number of builds before the baseline
 
     @classmethod
     def of(cls, sides: Sides, at: int, change: float) -> Self:
-        """Look at one configuration, whose median moved by `change`."""
+        """Describe the past of one configuration, whose median moved by `change`."""
         earlier = [*_version_medians(sides.history, sides, at)]
         past = [*earlier, *_version_medians(sides.baseline, sides, at)]
-        after = _middle([*_version_medians(sides.target, sides, at)])
+        after = _median([*_version_medians(sides.target, sides, at)])
         steps = [abs((later - before) / before) for before, later in pairwise(past)]
+        trend = nan
+        if len(past) >= _FEWEST_FOR_TREND:
+            third = len(past) // 3
+            early, late = _median(past[:third]), _median(past[-third:])
+            trend = (late - early) / abs(early)
         return cls(
             len(steps),
-            _middle(steps) if len(steps) >= _FEWEST_STEPS else nan,
+            _median(steps) if len(steps) >= _FEWEST_STEPS else nan,
             sum(step >= abs(change) for step in steps),
             len(past),
             sum(level <= after for level in past),
-            _builds_trend(past) if len(past) >= _FEWEST_FOR_TREND else nan,
+            trend,
             len(earlier),
         )
 
 
 class Later(NamedTuple):
-    """What builds did after the target."""
+    """Builds after the target."""
 
-    builds: int = 0  # how many are known
-    change: float = nan  # the middle one against the baseline's median, as a share; negative is worse
+    builds: int = 0
+    change: float = nan  # their median against the baseline's, as a share; negative is worse
 
     @classmethod
     def of(cls, sides: Sides, at: int, baseline: float) -> Self:
-        """Look at one configuration with later versions, whose baseline has this median."""
+        """Describe the later builds of one configuration, whose baseline has the median `baseline`."""
         levels = [level for level in _version_medians(sides.later, sides, at) if level * sides.sign[at] > 0]
-        return cls(len(levels), (_middle(levels) - baseline) / abs(baseline))
+        return cls(len(levels), (_median(levels) - baseline) / abs(baseline))
 
 
 class Facts(NamedTuple):
-    """What is measured of one comparison, in the configuration that moved most towards worse."""
+    """Measurements of one comparison, in the configuration with the worst change."""
 
     threads: int
     sign: float  # -1 where lower is better
-    configurations: int  # configurations, worse: how many the comparison has, and how many of them got worse
+    configurations: int  # configurations, worse: number of configurations, and of those that got worse
     worse: int
     change: float  # the target's median against the baseline's, as a share; negative is worse
-    n_baseline: int  # n_baseline, n_target: Samples; 0 where only five numbers are known
+    n_baseline: int  # n_baseline, n_target: number of samples; 0 for summaries
     n_target: int
-    #: the gap between the sides as a share of the baseline's median: below 0 where all of the target is worse
-    #: than all of the baseline, above 0 where all is better, 0 where they overlap
+    #: the gap between the sides as a share of the baseline's median; negative: the whole target is worse,
+    #: positive: the whole target is better, 0: the sides overlap
     apart: float
-    superior: float  # the share of pairs in which the target's sample is the better one
-    #: noise_baseline, noise_target: the spread of either side (from its quartiles, as a standard deviation),
-    #: as a share of its median
+    superior: float  # share of pairs of samples with a better target
+    #: noise_baseline, noise_target: standard deviation by the quartiles, as a share of the side's median
     noise_baseline: float
     noise_target: float
-    low: float  # low, high: the change of the worst and of the best sample, as a share of the baseline's
+    low: float  # low, high: change of the worst and of the best sample, as a share of the baseline's
     high: float
     past: Past
     later: Later = Later()
 
     @classmethod
-    def of(cls, asked: PreparedComparisons, row: int) -> Self:
+    def of(cls, prepared: PreparedComparisons, row: int) -> Self:
         """Measure one comparison that can be judged."""
-        return cls.told(asked.sides, measured(asked, np.array([row]))[0])
+        return cls.told(prepared.sides, measured(prepared, np.array([row]))[0])
 
     @classmethod
-    def told(cls, sides: Sides, found: Measured) -> Self:
-        """Add to what was measured of a comparison what builds did before."""
-        at, looks_back, *own = found
-        own.append(Past.of(sides, at, own[4]) if looks_back else _NOTHING)
+    def told(cls, sides: Sides, row: Measured) -> Self:
+        """Return a row of `measured`, with its past and later builds added."""
+        at, looks_back, *values = row
+        values.append(Past.of(sides, at, values[4]) if looks_back else _NO_PAST)
         if sides.later.lengths[at]:
-            own.append(Later.of(sides, at, own[1] * float(sides.baseline_five[at, 2])))
-        return cls(*own)
+            values.append(Later.of(sides, at, values[1] * float(sides.baseline_five[at, 2])))
+        return cls(*values)
 
 
-#: Of one comparison: its configuration, whether builds are known before, and then what `Facts` has but these.
+#: Position of the configuration, whether earlier builds are known, and `Facts` without its last two fields.
 Measured = tuple[Any, ...]
-_NOTHING = Past(0, nan, 0, 0, 0, nan, 0)
+_NO_PAST = Past(0, nan, 0, 0, 0, nan, 0)
 
 
-def measured(asked: PreparedComparisons, rows: Ints) -> list[Measured]:
-    """Measure comparisons that can be judged, shape (n,): which ones."""
-    sides, at = asked.sides.normalized, asked.worst[rows]
-    sign, change = sides.sign[at], asked.change[at]
-    both = sides.baseline.of(at), sides.target.of(at)
-    # beyond what numbers can tell nothing is said
+def measured(prepared: PreparedComparisons, rows: Ints) -> list[Measured]:
+    """Measure the comparisons `rows`, shape (n,); all must be valid."""
+    sides, at = prepared.sides.normalized, prepared.worst[rows]
+    sign = sides.sign[at]
+    baseline, target = sides.baseline.of(at), sides.target.of(at)
+    sampled = np.flatnonzero(baseline.lengths > 0) if len(baseline.orders) else np.zeros(0, np.int64)
+    looks_back = sides.history.lengths[at] > 0
+    # baselines of several versions
+    looks_back[sampled] |= (
+        baseline.orders[baseline.starts[sampled]] != baseline.orders[baseline.stops[sampled] - 1]
+    )
+    # values that overflow are not mentioned
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         b, t = oriented(np.array((sides.baseline_five[at], sides.target_five[at])), sign)
         size = np.abs(b[:, 2])
-        apart = (np.minimum(t[:, 4] - b[:, 0], 0.0) + np.maximum(t[:, 0] - b[:, 4], 0.0)) / size
+        gap = (np.minimum(t[:, 4] - b[:, 0], 0.0) + np.maximum(t[:, 0] - b[:, 4], 0.0)) / size
         columns = (
             at,
-            (sides.history.lengths[at] > 0) | _several(both[0]),
+            looks_back,
             sides.threads[at],
             sign,
             sides.per_comparison[rows],
-            asked.worsened[rows],
-            change,
-            *(side.lengths for side in both),
-            apart,
-            _superior(*both, sign, (b, t), apart),
+            prepared.worsened[rows],
+            prepared.change[at],
+            baseline.lengths,
+            target.lengths,
+            gap,
+            _superiority(baseline, target, sign, (b, t), gap),
             (b[:, 3] - b[:, 1]) / _IQR / size,
             (t[:, 3] - t[:, 1]) / _IQR / np.abs(t[:, 2]),
             (t[:, 0] - b[:, 0]) / np.abs(b[:, 0]),
@@ -142,57 +151,38 @@ def measured(asked: PreparedComparisons, rows: Ints) -> list[Measured]:
     return [*zip(*(column.tolist() for column in columns), strict=True)]
 
 
-def _superior(
-    baseline: Samples, target: Samples, sign: Floats, five: tuple[Floats, Floats], apart: Floats
+def _superiority(
+    baseline: Samples, target: Samples, sign: Floats, five: tuple[Floats, Floats], gap: Floats
 ) -> Floats:
-    """Return the share of pairs in which the target is better, from five numbers if there are no samples."""
-    found = (apart > 0).astype(np.float64)
-    rows = np.flatnonzero(apart == 0)
+    """Return `Facts.superior`, estimated from five numbers without samples."""
+    shares = (gap > 0).astype(np.float64)
+    rows = np.flatnonzero(gap == 0)
     if len(rows):
-        found[rows] = rank_test(baseline.of(rows), target.of(rows), sign[rows]).superiority
-        given = rows[np.isnan(found[rows])]
-        if len(given):
-            found[given] = superiority(five[0][given], five[1][given])
-    return found
-
-
-def _several(samples: Samples) -> NDArray[np.bool_]:
-    """Tell which lists hold more than one version."""
-    found = np.zeros(len(samples.starts), bool)
-    rows = np.flatnonzero(samples.lengths > 0)
-    if len(rows) and len(samples.orders):
-        found[rows] = samples.orders[samples.starts[rows]] != samples.orders[samples.stops[rows] - 1]
-    return found
+        shares[rows] = rank_test(baseline.of(rows), target.of(rows), sign[rows]).superiority
+        summaries = rows[np.isnan(shares[rows])]
+        if len(summaries):
+            shares[summaries] = superiority(five[0][summaries], five[1][summaries])
+    return shares
 
 
 def _version_medians(samples: Samples, sides: Sides, at: int) -> Iterator[float]:
-    """Yield the median of every version in one list, as if higher were better."""
+    """Yield the median of every version in one list, negated where lower is better."""
     start, stop = samples.starts[at], samples.stops[at]
     values, orders = samples.values[start:stop].tolist(), samples.orders[start:stop].tolist()
-    for _, version in groupby(zip(orders, values, strict=True), key=_ORDER):
-        yield float(sides.sign[at]) * _middle([value for _, value in version])
+    for _, version in groupby(zip(orders, values, strict=True), key=itemgetter(0)):
+        yield float(sides.sign[at]) * _median([value for _, value in version])
 
 
-_ORDER = itemgetter(0)
-
-
-def _middle(values: list[float]) -> float:
-    """Return the median; NaN of nothing."""
+def _median(values: list[float]) -> float:
+    """Return the median without overflow; NaN of an empty list."""
     ordered, half = sorted(values), len(values) // 2
     if not ordered:
         return nan
     return ordered[half] if len(values) % 2 else ordered[half - 1] / 2 + ordered[half] / 2
 
 
-def _builds_trend(past: list[float]) -> float:
-    """Return by how much the last third of the builds lies above the first third, as a share of that."""
-    third = len(past) // 3
-    early, late = _middle(past[:third]), _middle(past[-third:])
-    return (late - early) / abs(early)
-
-
 class Direction(NamedTuple):
-    """What is said of a change, and of samples, that are worse or better."""
+    """Words for changes, and for samples, that are worse or better."""
 
     worse: str
     better: str
@@ -201,7 +191,7 @@ class Direction(NamedTuple):
 
     @property
     def compares(self) -> bool:
-        """Whether a median may be called so, as in "were slower"; else it is "with less"."""
+        """Whether the words are comparatives, as in "were slower"; else they follow "with"."""
         return self.worse == self.sample_worse
 
 
@@ -232,34 +222,37 @@ def direction(unit: str, sign: float) -> Direction:
     return _HIGH if lower else _LOW
 
 
-#: Facts beside shift and yardstick that speak for the verdict, and against it.
+#: Most sentences for the verdict and against it, after the change and the usual variation.
 _FOR, _AGAINST = 2, 1
-#: Which way a sentence speaks: for a regression, against one, or neither.
+#: Values of `FactInWords.towards`.
 _WORSE, _BETTER, _NEITHER = 1, -1, 0
-#: A change of so many spreads of the samples, or usual differences of builds, stands out.
-_STANDS_OUT = 2.0
-#: What contributes less than this share of the strongest fact is not told.
-_LEAST = 0.05
-#: Spreads that differ by less are alike.
+#: A change is notable from this multiple of the samples' spread or of the usual difference of builds on.
+_NOTABLE = 2.0
+#: Facts with a smaller share of the largest contribution are left out.
+_LEAST_SHARE = 0.05
+#: Spreads with a smaller ratio are called alike.
 _ALIKE = 1.5
-#: A shorter trend is none.
+#: Smaller trends are called none.
 _FLAT = 0.002
-#: So few samples a side are told as few.
+#: Fewer samples per side are called few.
 _FEW = 4
+#: Least number of builds to compare the target's level with.
+_FEWEST_BUILDS = 3
+_AGAINST_WORDS = {_WORSE: "against a regression", _BETTER: "for a regression"}
+_POSITIVE = {"slower": "slow", "lower": "low", "higher": "high", "worse": "bad"}
 
 
 class FactInWords(NamedTuple):
     """A measured fact in words."""
 
     words: str
-    #: one of 1, 0, -1, whether the fact speaks for a regression, neither for nor against it, or against it
-    towards: int
+    towards: int  # 1: evidence for a regression, -1: against it, 0: neither
 
 
 class UsualSpread(NamedTuple):
-    """How much worse medians got in the training data where people saw no regression, as shares."""
+    """How much medians worsened in training comparisons labelled pass, as shares."""
 
-    usual: float  # usual, most: what half of them stay below, and what 19 of 20 do
+    usual: float  # usual, most: the median and the 95 % quantile
     most: float
 
 
@@ -270,80 +263,59 @@ def sentences(
     leaning: Iterable[tuple[Fact, float]],
     prior: UsualSpread | None,
 ) -> tuple[str, ...]:
-    """Say what a verdict rests on.
+    """Return the evidence in sentences: change, usual variation, facts for the verdict, facts against it.
 
-    `answer`: one of "pass", "unsure", "fail", the verdict; None: the facts speak for nothing, and are listed.
-    `leaning`: the facts that the model leans on, the strongest first; positive towards ``fail``. Which way a
-    fact speaks is measured: a model may take "in 88 % of all pairs slower" for less than a regression shows.
-    `prior`: the yardstick where nothing is known of other builds.
-    Returns: the shift, the yardstick, what else speaks for the verdict, and what speaks against it.
+    `answer`: the verdict "pass", "unsure" or "fail"; None: list facts without taking sides.
+    `leaning`: the model's contributions by fact, the strongest first; positive is towards ``fail``. Whether a
+    fact supports the verdict is measured, as a model may weigh it against a typical regression.
+    `prior`: the usual variation where no other builds are known.
     """
     verdict = {"pass": _BETTER, None: _NEITHER}.get(answer, _WORSE)
-    speaking = _speaking(facts, direction, verdict, leaning)
-    return tuple(filter(None, (_shift(facts, direction), _yardstick(facts, prior), *speaking)))
-
-
-def _speaking(
-    facts: Facts, direction: Direction, verdict: int, leaning: Iterable[tuple[Fact, float]]
-) -> list[str]:
-    """Say what speaks for a verdict (towards a regression or not), and then what speaks against it."""
-    speaks, against, least = list[str](), list[str](), 0.0
+    change = f"median {shifted(facts.change, direction)}"
+    if facts.configurations > 1:
+        worse = f"{facts.worse} of {facts.configurations} configurations got worse"
+        change = f"{change} at {counted(facts.threads, 'thread')}; {worse}"
+    supporting, against, least = list[str](), list[str](), 0.0
     for fact, weight in leaning:
         size = abs(weight)
-        least = least or _LEAST * size
-        if size <= least or (len(speaks) == _FOR and len(against) == _AGAINST):
+        least = least or _LEAST_SHARE * size
+        if size <= least or (len(supporting) == _FOR and len(against) == _AGAINST):
             break
-        told = _FACTS_IN_WORDS[fact](facts, direction) if fact in _FACTS_IN_WORDS else None
-        if told is None:
+        in_words = _FACTS_IN_WORDS[fact](facts, direction) if fact in _FACTS_IN_WORDS else None
+        if in_words is None:
             continue
-        if verdict and told.towards == -verdict:
-            against = against or [f"{_AGAINST_WORDS[verdict]}: {told.words}"]
-        elif len(speaks) < _FOR and (not verdict or told.towards == verdict or weight * verdict > 0):
-            speaks.append(told.words)
-    return speaks + against
-
-
-_AGAINST_WORDS = {_WORSE: "against a regression", _BETTER: "for a regression"}
+        if verdict and in_words.towards == -verdict:
+            against = against or [f"{_AGAINST_WORDS[verdict]}: {in_words.words}"]
+        elif len(supporting) < _FOR and (not verdict or in_words.towards == verdict or weight * verdict > 0):
+            supporting.append(in_words.words)
+    return tuple(filter(None, (change, _usual_variation(facts, prior), *supporting, *against)))
 
 
 def shifted(change: float, direction: Direction) -> str:
-    """Say how far a median moved, such as ``7.1 % slower``."""
-    return (
-        f"{percent(abs(change))} {direction.worse if change < 0 else direction.better}"
-        if change
-        else "unchanged"
-    )
+    """Return the change of a median in words, such as ``7.1 % slower``; negative `change` is worse."""
+    if not change:
+        return "unchanged"
+    return f"{percent(abs(change))} {direction.worse if change < 0 else direction.better}"
 
 
 def flip_told(change: float, failed: bool, direction: Direction) -> str:
-    """Say from which change of the median on the verdict is the other one."""
-    told, were = (
-        shifted(change, direction),
-        "if the median were" if direction.compares or not change else "with",
-    )
+    """Return a counterfactual in words: the change of the median that flips a verdict."""
+    words = shifted(change, direction)
+    were = "if the median were" if direction.compares or not change else "with"
     if failed:
         least = "" if not change else "at most " if change < 0 else "at least "
-        return f"would pass {were} {least}{told}"
-    return f"would fail from {told} on" if change else f"would fail {were} {told}"
+        return f"would pass {were} {least}{words}"
+    return f"would fail from {words} on" if change else f"would fail {were} {words}"
 
 
-def _shift(facts: Facts, direction: Direction) -> str:
-    told = f"median {shifted(facts.change, direction)}"
-    if facts.configurations == 1:
-        return told
-    worse = f"{facts.worse} of {facts.configurations} configurations got worse"
-    return f"{told} at {counted(facts.threads, 'thread')}; {worse}"
-
-
-def _yardstick(facts: Facts, prior: UsualSpread | None) -> str:
-    """Say against what the shift is held: other builds, or else what is usual in the training data."""
-    if facts.past.usual == facts.past.usual:
-        of = (
-            f"{counted(facts.past.earlier, 'earlier build')}"
-            if facts.past.earlier
-            else f"{facts.past.builds} builds of the baseline"
-        )
-        return f"builds of this operation usually differ by {percent(facts.past.usual)} ({of})"
+def _usual_variation(facts: Facts, prior: UsualSpread | None) -> str:
+    past = facts.past
+    if not isnan(past.usual):
+        if past.earlier:
+            builds = counted(past.earlier, "earlier build")
+        else:
+            builds = f"{past.builds} builds of the baseline"
+        return f"builds of this operation usually differ by {percent(past.usual)} ({builds})"
     if prior is None:
         return ""
     return (
@@ -355,9 +327,9 @@ def _yardstick(facts: Facts, prior: UsualSpread | None) -> str:
 def _separation(facts: Facts, direction: Direction) -> FactInWords | None:
     if facts.apart and facts.n_baseline and facts.n_target:
         word = direction.sample_worse if facts.apart < 0 else direction.sample_better
-        target, verb = _all(facts.n_target, "target")
-        words = f"{target} {verb} {word} than {_all(facts.n_baseline, 'baseline')[0]}"
-        return FactInWords(words, _WORSE if facts.apart < 0 else _BETTER)
+        verb = "is" if facts.n_target == 1 else "are"
+        target, baseline = _all_samples(facts.n_target, "target"), _all_samples(facts.n_baseline, "baseline")
+        return FactInWords(f"{target} {verb} {word} than {baseline}", _sign(facts.apart))
     worse = 1 - facts.superior
     if not 0 <= worse <= 1:
         return None
@@ -365,20 +337,26 @@ def _separation(facts: Facts, direction: Direction) -> FactInWords | None:
     return FactInWords(words, _sign(facts.superior - worse))
 
 
-def _all(number: int, side: str) -> tuple[str, str]:
-    return (f"the one {side} sample", "is") if number == 1 else (f"all {number} {side} samples", "are")
+def _all_samples(number: int, side: str) -> str:
+    return f"the one {side} sample" if number == 1 else f"all {number} {side} samples"
 
 
 def _sign(change: float) -> int:
-    """Return which way a change speaks that is negative where it is for the worse."""
     return _WORSE if change < 0 else _BETTER if change > 0 else _NEITHER
 
 
-def _beside(change: float, usual: float) -> int:
-    """Return which way a change speaks beside what is usual."""
+def _sign_against(change: float, usual: float) -> int:
+    """Return the evidence of a change relative to the usual variation."""
     if abs(change) < usual:
         return _BETTER
-    return _sign(change) if abs(change) > _STANDS_OUT * usual else _NEITHER
+    return _sign(change) if abs(change) > _NOTABLE * usual else _NEITHER
+
+
+def _sign_of_rarity(count: int, total: int, change: float) -> int:
+    """Return the evidence of a change that was seen `count` times in `total` builds or steps before."""
+    if count:
+        return _BETTER if count > total / 2 else _NEITHER
+    return _sign(change)
 
 
 def _scatter(facts: Facts, _direction: Direction) -> FactInWords:
@@ -386,7 +364,7 @@ def _scatter(facts: Facts, _direction: Direction) -> FactInWords:
         f"samples scatter by {percent(facts.noise_baseline)} in the baseline"
         f" and {percent(facts.noise_target)} in the target"
     )
-    return FactInWords(words, _beside(facts.change, max(facts.noise_baseline, facts.noise_target)))
+    return FactInWords(words, _sign_against(facts.change, max(facts.noise_baseline, facts.noise_target)))
 
 
 def _spread(facts: Facts, _direction: Direction) -> FactInWords:
@@ -400,8 +378,7 @@ def _spread(facts: Facts, _direction: Direction) -> FactInWords:
 
 def _edges(facts: Facts, direction: Direction) -> FactInWords:
     best, worst = (shifted(change, direction) for change in (facts.high, facts.low))
-    both = _sign(facts.high), _sign(facts.low)
-    towards = both[0] if both[0] == both[1] else _NEITHER
+    towards = _sign(facts.high) if _sign(facts.high) == _sign(facts.low) else _NEITHER
     return FactInWords(f"best against best sample {best}, worst against worst {worst}", towards)
 
 
@@ -409,48 +386,37 @@ def _repetitions(facts: Facts, _direction: Direction) -> FactInWords:
     fewer = min(facts.n_baseline, facts.n_target)
     if not fewer:
         return FactInWords("only five numbers a side are known, no samples", _BETTER)
-    few = fewer < _FEW
-    words = f"{'only ' if few else ''}{counted(fewer, 'sample')} a side"
-    return FactInWords(words, _BETTER if few else _NEITHER)
+    samples = f"{counted(fewer, 'sample')} a side"
+    return FactInWords(f"only {samples}", _BETTER) if fewer < _FEW else FactInWords(samples, _NEITHER)
 
 
 def _builds(facts: Facts, _direction: Direction) -> FactInWords | None:
-    """Say how large the shift is in usual differences."""
     if not facts.past.usual > 0:
         return None
     times = abs(facts.change) / facts.past.usual
     words = f"the change is {times:.1f} times the usual difference"
-    return FactInWords(words, _beside(facts.change, facts.past.usual))
+    return FactInWords(words, _sign_against(facts.change, facts.past.usual))
 
 
 def _steps(facts: Facts, _direction: Direction) -> FactInWords | None:
     past = facts.past
     if not past.steps:
         return None
-    many = f"{past.larger} were" if past.larger > 1 else f"{past.larger or 'none'} was"
-    words = f"of {counted(past.steps, 'step')} between earlier builds {many} as large"
-    return FactInWords(words, _rarely(past.larger, past.steps, facts.change))
+    words = f"of {counted(past.steps, 'step')} between earlier builds {_were(past.larger)} as large"
+    return FactInWords(words, _sign_of_rarity(past.larger, past.steps, facts.change))
 
 
 def _levels(facts: Facts, direction: Direction) -> FactInWords | None:
     past = facts.past
     if past.builds < _FEWEST_BUILDS:
         return None
-    many = f"{past.as_bad} were" if past.as_bad > 1 else f"{past.as_bad or 'none'} was"
-    words = f"of {past.builds} builds before the target {many} as {_POSITIVE[direction.sample_worse]}"
-    return FactInWords(words, _rarely(past.as_bad, past.builds, facts.change))
+    adjective = _POSITIVE[direction.sample_worse]
+    words = f"of {past.builds} builds before the target {_were(past.as_bad)} as {adjective}"
+    return FactInWords(words, _sign_of_rarity(past.as_bad, past.builds, facts.change))
 
 
-def _rarely(often: int, of: int, change: float) -> int:
-    """Return which way a change speaks that was seen so often before: not at all it stands out, else not."""
-    if often:
-        return _BETTER if often > of / 2 else _NEITHER
-    return _sign(change)
-
-
-#: Fewer builds say nothing of levels.
-_FEWEST_BUILDS = 3
-_POSITIVE = {"slower": "slow", "lower": "low", "higher": "high", "worse": "bad"}
+def _were(count: int) -> str:
+    return f"{count} were" if count > 1 else f"{count or 'none'} was"
 
 
 def _trend(facts: Facts, direction: Direction) -> FactInWords | None:
@@ -466,12 +432,12 @@ def _trend(facts: Facts, direction: Direction) -> FactInWords | None:
 def _later(facts: Facts, direction: Direction) -> FactInWords | None:
     if not facts.later.builds:
         return None
-    known, change = counted(facts.later.builds, "build"), facts.later.change
-    words = f"the median of what came after the target is {shifted(change, direction)} ({known})"
+    builds, change = counted(facts.later.builds, "build"), facts.later.change
+    words = f"the median of what came after the target is {shifted(change, direction)} ({builds})"
     return FactInWords(words, _sign(change) or _BETTER)
 
 
-#: Shift and yardstick are always told.
+#: The fact "shift" is part of every verdict's first sentence.
 _FACTS_IN_WORDS: dict[Fact, Callable[[Facts, Direction], FactInWords | None]] = {
     "separation": _separation,
     "scatter": _scatter,

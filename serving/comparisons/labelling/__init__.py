@@ -1,1 +1,1 @@
-"""The pages on which people compare two results and say what they think of them."""
+"""Pages for annotators: reports of two results, and forms to label them."""

@@ -1,8 +1,8 @@
-"""The pages ``/comparisons``: reports of two results, one comparison, and what to label first."""
+"""The labelling pages ``/comparisons``: reports, single comparisons, and the labelling queue."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,7 +17,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
 from data.comparisons.labels.label_store import AwayError, KeptLabel, LabelStore
-from serving.comparisons.labelling.offered import Offered, OfferedReport
+from serving.comparisons.labelling.offered import Offered
 from serving.comparisons.labelling.pool import LabelOrder, LabelPool, LabelsGiven, Reader
 from serving.comparisons.labelling.rows import ContentsLine, Heading, ShownComparison, rows_of
 from serving.comparisons.labels import endpoints
@@ -27,27 +27,27 @@ from serving.http.schemas import RefusedError
 from serving.reports.rendering import render
 
 T = TypeVar("T")
-#: Pages that are made at once.
+#: Threads that render pages.
 THREADS = 4
-#: Reports that the contents list at once, and rows that a page of a report has.
+#: Most reports in the contents, and most rows on one page of a report.
 LISTED, ROWS = 300, 400
-#: Comparisons that are handed out at once, to be labelled one after the other.
+#: Most comparisons per answer of the queue.
 QUEUED = 100
-#: Those of them that are named where there are no scripts.
+#: Most of them in a list for browsers without scripts.
 _FIRST = 10
-#: Letters of a search that count.
+#: Most letters of a search.
 _LETTERS = 200
 _AWAY = "their store did not answer when it was last asked"
-#: Cookies that pages set: as whom a person without a token labels, and whether they see everything.
+#: Cookies: the name of a person without a token, and whether they see everything.
 _NAME, _SHOW = "perfjudge.name", "perfjudge.show"
-#: How long after their last label people count as being at it.
+#: Annotators with a label of at most this age share the queue.
 AT_WORK = timedelta(minutes=15)
-#: What scripts and forms of the pages may ask: this server.
-_OWN = {"connect-src": "'self'", "form-action": "'self'"}
+#: The content security policy lets scripts and forms send requests to this server.
+_SAME_ORIGIN = {"connect-src": "'self'", "form-action": "'self'"}
 
 
 def install(app: FastAPI) -> None:
-    """Let `app` take labels and show comparisons; its ``state`` gets ``labels`` and the ``pool``."""
+    """Add the pages and the endpoints of labels to `app`; sets ``labels`` and ``pool`` of its ``state``."""
     endpoints.install(app)
     source = app.state.settings.options.get("comparisons")
     app.state.pool = LabelPool(None if source is None else Path(source), app.state.models.get("model"))
@@ -59,26 +59,30 @@ def install(app: FastAPI) -> None:
         ("/comparisons/{report}", pages.report),
         ("/comparisons/{report}/{comparison}", pages.comparison),
     ):
-        app.get(path, include_in_schema=False)(_patient(shown, threads))
+        app.get(path, include_in_schema=False)(_in_threads(shown, threads))
 
 
 @dataclass(frozen=True)
 class _Pages:
-    """What answers at each address."""
-
     app: FastAPI
 
     def contents(self, request: Request) -> Response:
-        """List the reports, those first that want attention."""
+        """List the reports, those with most unlabelled comparisons first."""
         offered, reader = self._pool.offered(), self._reader(request)
-        # the order must not tell verdicts that are hidden
+        # the order must not reveal hidden verdicts
         answers = self._pool.verdicts() if reader.sees_all else None
         find = request.query_params.get("find", "")[:_LETTERS].strip()
-        every = (ContentsLine.of(offered, report, answers, reader) for report in offered.reports.values())
-        lines = sorted(
-            (line for line in every if line.has(find, _operations(offered, line.report, reader))),
-            key=lambda line: (-line.open, line.labelled - len(line.report.rows)),
-        )
+        lines = []
+        for report in offered.reports.values():
+            line = ContentsLine.of(offered, report, answers, reader)
+            operations = (
+                name if reader.sees_all else offered.masked(name, row)
+                for row in report.rows.tolist()
+                for name in [offered.named.operations[row]]
+            )
+            if line.has(find, operations):
+                lines.append(line)
+        lines.sort(key=lambda line: (-line.open, line.labelled - len(line.report.rows)))
         return self._page(
             request,
             "contents",
@@ -95,34 +99,36 @@ class _Pages:
         )
 
     def next(self, request: Request) -> Response:
-        """Show what to label first, one after the other; scripts ask for them."""
+        """Show the comparisons to label first, one after the other; scripts request them."""
         offered, reader = self._pool.offered(), self._reader(request)
         order = self._pool.order(reader.given.decided)
-        names = [] if order is None else _free(order, reader)[:_FIRST]
-        first = [_queued(offered, name) for name in names]
+        names = [] if order is None else _unlabelled(order, reader)[:_FIRST]
+        first = [_queue_entry(offered, name) for name in names]
         return self._page(request, "next", reader, first=first, troubles=self._pool.troubles())
 
     def queue(self, request: Request) -> Response:
-        """Name what to label first, as JSON: without what somebody has labelled, or the reader answered."""
+        """Return the comparisons to label first as JSON, without labelled ones."""
         offered, reader = self._pool.offered(), self._reader(request)
         order = self._pool.order(reader.given.decided, anew="anew" in request.query_params)
         if order is None:
-            told = next(iter(self._pool.troubles()), "what to label first is being computed")
-            return JSONResponse({"detail": told}, HTTPStatus.ACCEPTED)
-        free = shared(_free(order, reader), reader.given, reader.name)
+            detail = next(iter(self._pool.troubles()), "what to label first is being computed")
+            return JSONResponse({"detail": detail}, HTTPStatus.ACCEPTED)
+        names = shared(_unlabelled(order, reader), reader.given, reader.name)
         content = {
-            "left": len(free),
+            "left": len(names),
             "labels": len(reader.given.decided),
             "learnt": order.labels,
-            "comparisons": [_queued(offered, name) for name in free[:QUEUED]],
+            "comparisons": [_queue_entry(offered, name) for name in names[:QUEUED]],
         }
         return JSONResponse(content)
 
     def report(self, request: Request) -> Response:
-        """Show figure 6.2: operations by configurations, with the form to label them."""
+        """Show a report as in figure 6.2: operations by configurations, with forms to label them."""
         offered, reader = self._pool.offered(), self._reader(request)
-        report = _found(offered.reports, request.path_params["report"])
-        start = _number(request.query_params.get("from", "0"), len(report.rows))
+        report = _require(offered.reports, request.path_params["report"])
+        from_ = request.query_params.get("from", "0")
+        start = int(from_) if from_.isdecimal() and len(from_) < len("1000000000") else 0
+        start = start if start < len(report.rows) else 0
         rows = report.rows[start : start + ROWS]
         seen = [row for row in rows.tolist() if reader.sees(offered.named.identifiers[row])]
         judgement = self._pool.judgement(np.array(seen)) if seen else None
@@ -142,23 +148,26 @@ class _Pages:
         )
 
     def comparison(self, request: Request) -> Response:
-        """Show one comparison with all that helps to decide; what gives the answer away comes after it."""
+        """Show one comparison in detail; versions and verdict only if the reader may see them."""
         offered, reader = self._pool.offered(), self._reader(request)
-        place = _found(offered.by_key, request.path_params["comparison"])
+        place = _require(offered.by_key, request.path_params["comparison"])
         report = offered.report_of(place)
-        if report.key != request.path_params["report"]:
-            raise _lost()
+        _require({report.key: report}, request.path_params["report"])
         name, in_row = offered.named.identifiers[place], "row" in request.query_params
         sees = reader.sees(name)
         judgement = self._pool.judgement(np.array([place])) if sees else None
-        # the versions of a row are those of all rows of its report
+        # in a row, the versions would reveal those of all rows of the report
         versions = Heading.of(offered, report, reader).shown if in_row else sees
+        history: list[KeptLabel] = []
+        if sees and self._store is not None:
+            with suppress(AwayError):
+                history = self._store.history(name)
         return self._page(
             request,
             "comparison",
             reader,
             one=ShownComparison.of(offered, place, judgement, reader, versions=versions),
-            history=self._history(name) if sees else [],
+            history=history,
             in_row=in_row,
         )
 
@@ -172,8 +181,8 @@ class _Pages:
         store: LabelStore | None = self.app.state.labels
         return store
 
-    def _given(self) -> LabelsGiven:
-        """Return the labels; where their store does not answer, none, which every page says."""
+    def _labels(self) -> LabelsGiven:
+        """Return the current labels; none if their store does not answer, which every page says."""
         if self._store is not None and self._store.away:
             return LabelsGiven.none(_AWAY)
         try:
@@ -181,64 +190,56 @@ class _Pages:
         except AwayError as exc:
             return LabelsGiven.none(str(exc))
 
-    def _history(self, comparison_id: str) -> list[KeptLabel]:
-        with suppress(AwayError):
-            return [] if self._store is None else self._store.history(comparison_id)
-        return []
-
     def _reader(self, request: Request) -> Reader:
-        """Return who asks: by their token, else as they call themselves in this browser."""
         token, cookies = holder(request.scope), request.cookies
         name = unquote(cookies.get(_NAME, "")) if token is None else token.name
         wanted = request.query_params.get("show", cookies.get(_SHOW))
-        return Reader(name, self._given(), wanted == "all")
+        return Reader(name, self._labels(), wanted == "all")
 
     def _page(self, request: Request, name: str, reader: Reader, **content: Any) -> Response:
-        token, store = holder(request.scope), self._store
-        why = "perfjudge serve was started without a place for labels" if store is None else ""
+        token = holder(request.scope)
+        refused = "" if self._store is not None else "perfjudge serve was started without a place for labels"
         if token is not None and "label" not in token.scopes:
-            why = f'the token of "{token.name}" does not allow to label'
+            refused = f'the token of "{token.name}" does not allow to label'
         return page(
             render(
                 f"labelling/{name}.html",
                 csrf=self.app.state.csrf.token(request.scope),
                 person="" if token is None else token.name,
-                refused=why,
+                refused=refused,
                 away=reader.given.away,
                 reader=reader,
                 **content,
             ),
-            further=_OWN,
+            further=_SAME_ORIGIN,
         )
 
 
-def _queued(offered: Offered, name: str) -> Mapping[str, str]:
-    """Return what scripts need to know of a comparison: its key, its address, and what was measured."""
+def _queue_entry(offered: Offered, name: str) -> Mapping[str, str]:
     row = offered.places[name]
     key = offered.keys[row]
-    operation = offered.masked(offered.named.operations[row], row)
     return {
         "comparison": key,
         "href": f"/comparisons/{offered.report_of(row).key}/{key}",
-        "name": operation,
+        "name": offered.masked(offered.named.operations[row], row),
     }
 
 
 def shared(names: Sequence[str], given: LabelsGiven, person: str) -> Sequence[str]:
-    """Put first what falls to a person if all who label now take turns: nobody need look at the same."""
+    """Return the names with the share of `person` first, so that several annotators label different ones."""
     now = datetime.now(UTC)
     recent = given.table["labelled_at"] > now - AT_WORK
     people = sorted({*given.table["labelled_by"][recent], person} - {""})
     if person not in people:
         return names
-    turn, many = people.index(person), len(people)
-    return [*names[turn::many], *(name for at, name in enumerate(names) if at % many != turn)]
+    turn, count = people.index(person), len(people)
+    return [*names[turn::count], *(name for at, name in enumerate(names) if at % count != turn)]
 
 
-def _patient(
+def _in_threads(
     shown: Callable[[Request], Response], threads: CapacityLimiter
 ) -> Callable[[Request], Awaitable[Response]]:
-    """Answer in threads that nobody else waits for, and let people wait for what is still being read."""
+    """Return a handler that runs in `threads`; while data is read, browsers get a page that reloads."""
 
     async def answer(request: Request) -> Response:
         try:
@@ -247,39 +248,22 @@ def _patient(
             browses = "text/html" in request.headers.get("accept", "")
             if not browses or "retry-after" not in (exc.headers or {}):
                 raise
-            sent = page(render("labelling/wait.html", detail=exc.detail), exc.status_code)
-            sent.headers.update(exc.headers or {})
-            return sent
+            response = page(render("labelling/wait.html", detail=exc.detail), exc.status_code)
+            response.headers.update(exc.headers or {})
+            return response
 
     return answer
 
 
-def _free(order: LabelOrder, reader: Reader) -> list[str]:
-    """Return what nobody has labelled and the reader has not answered, in the order."""
+def _unlabelled(order: LabelOrder, reader: Reader) -> list[str]:
     given = reader.given
     return [name for name in order.identifiers if not given.is_decided(name) and not reader.answer(name)]
 
 
-def _operations(offered: Offered, report: OfferedReport, reader: Reader) -> Iterator[str]:
-    for row in report.rows.tolist():
-        name = offered.named.operations[row]
-        yield name if reader.sees_all else offered.masked(name, row)
-
-
-def _found(known: Mapping[str, T], key: str) -> T:
-    found = known.get(key)
-    if found is None:
-        raise _lost()
-    return found
-
-
-def _lost() -> RefusedError:
-    return RefusedError(
-        HTTPStatus.NOT_FOUND, "no such comparison is offered here; GET /comparisons says which"
-    )
-
-
-def _number(text: str, most: int) -> int:
-    """Return the first row of a page; 0 for what is none."""
-    number = int(text) if text.isdecimal() and len(text) < len("1000000000") else 0
-    return number if number < most else 0
+def _require(values: Mapping[str, T], key: str) -> T:
+    """Return the value of a key; RefusedError with status 404 without one."""
+    if key not in values:
+        raise RefusedError(
+            HTTPStatus.NOT_FOUND, "no such comparison is offered here; GET /comparisons says which"
+        )
+    return values[key]

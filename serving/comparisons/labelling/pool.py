@@ -1,4 +1,4 @@
-"""What may be labelled at a server: the comparisons of one source, given when the server starts."""
+"""The comparisons that may be labelled on a server, their verdicts, and their labelling order."""
 
 from __future__ import annotations
 
@@ -26,12 +26,22 @@ from serving.http.schemas import RefusedError
 from serving.reports.verdict_lines import Answer
 from training.registry.champions import project_root
 
-#: What stands for an answer of somebody else before the reader has given their own.
+LOG = logging.getLogger("perfjudge")
+T = TypeVar("T")
+#: Replaces another annotator's label until the reader has labelled the comparison.
 HIDDEN = "labelled"
+#: Number of new labels after which the order is computed again.
+EVERY = 10
+#: Most seconds that a request waits until the source is read.
+PATIENCE = 20.0
+_NONE = (
+    "there is nothing to label here; perfjudge serve --comparisons SOURCE offers comparisons of any format,"
+    " uv run dvc repro those of the project"
+)
 
 
 class GivenVote(NamedTuple):
-    """What somebody says of a comparison."""
+    """One annotator's label of a comparison."""
 
     labelled_by: str
     status: str
@@ -39,106 +49,98 @@ class GivenVote(NamedTuple):
 
 @dataclass(frozen=True)
 class LabelsGiven:
-    """What people say now, withdrawn labels left out."""
+    """The current labels of a store, without withdrawn ones."""
 
-    table: pd.DataFrame  # as of `data.comparisons.tables`; who labelled is the annotator
+    table: pd.DataFrame  # with the columns of `data.comparisons.tables`; `annotator` is `labelled_by`
     votes: Mapping[str, Sequence[GivenVote]] = field(default_factory=dict)  # by comparison_id
-    away: str = ""  # why nobody knows what they say now; empty if it is known
+    away: str = ""  # why the labels are unknown; empty if they are known
 
     @classmethod
     def of(cls, current: pd.DataFrame) -> LabelsGiven:
-        """Take them from what a store says is current."""
+        """Convert the current labels of a store."""
         table = current.assign(annotator=current["labelled_by"])[[*LABEL_DTYPES]]
         votes: dict[str, list[GivenVote]] = {}
-        for name, who, status in zip(
-            table["comparison_id"], table["labelled_by"], table["status"], strict=True
-        ):
-            votes.setdefault(name, []).append(GivenVote(who, status))
+        for row in table.itertuples():
+            votes.setdefault(row.comparison_id, []).append(GivenVote(row.labelled_by, row.status))
         return cls(table, votes)
 
     @classmethod
     def none(cls, away: str = "") -> LabelsGiven:
-        """Return that there are none, or that none are known."""
+        """Return no labels; `away`: why they are unknown."""
         empty = pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in LABEL_DTYPES.items()})
         return cls(empty, away=away)
 
     @property
     def decided(self) -> pd.DataFrame:
-        """The rows of the table that say pass or fail."""
+        """The rows of `table` with pass or fail."""
         return self.table[self.table["status"] != CANNOT_TELL]
 
     def is_decided(self, comparison_id: str) -> bool:
-        """Return whether somebody says pass or fail of a comparison."""
+        """Return whether an annotator labelled a comparison pass or fail."""
         return any(vote.status != CANNOT_TELL for vote in self.votes.get(comparison_id, ()))
-
-    def status_by(self, person: str, comparison_id: str) -> str:
-        """Return the current answer of a person to a comparison; empty if there is none."""
-        votes = self.votes.get(comparison_id, ())
-        return next((vote.status for vote in votes if vote.labelled_by == person), "")
 
 
 @dataclass(frozen=True)
 class Reader:
-    """The person for whom a page is made, and what they may see.
+    """The person who reads a page, and the data that they may see.
 
-    Versions, verdicts and the labels of others give an answer away. So they are shown of a comparison only
-    after the reader has answered it, unless the reader wants to see everything.
+    Versions, verdicts and the labels of others would influence a label. So they are shown only after the
+    reader has labelled the comparison, unless the reader wants to see everything.
     """
 
-    name: str  # empty if it is not known
+    name: str  # empty if unknown
     given: LabelsGiven
     sees_all: bool = False
 
     def answer(self, comparison_id: str) -> str:
-        """Return the reader's current answer to a comparison; empty if there is none."""
-        return self.given.status_by(self.name, comparison_id) if self.name else ""
+        """Return the reader's current label of a comparison; empty without one."""
+        votes = self.given.votes.get(comparison_id, ()) if self.name else ()
+        return next((vote.status for vote in votes if vote.labelled_by == self.name), "")
 
     def sees(self, comparison_id: str) -> bool:
         """Return whether the versions, the verdict and all labels of a comparison may be shown."""
         return self.sees_all or self.answer(comparison_id) != ""
 
     def votes(self, comparison_id: str) -> Sequence[GivenVote]:
-        """Return the labels of a comparison; what they say is left out where it may not be shown."""
+        """Return the labels of a comparison, with hidden statuses if they may not be shown."""
         votes = self.given.votes.get(comparison_id, ())
         return votes if self.sees(comparison_id) else [GivenVote(vote.labelled_by, HIDDEN) for vote in votes]
 
 
 @dataclass(frozen=True)
 class LabelOrder:
-    """Which comparisons to label first."""
+    """The labelling order of comparisons."""
 
-    #: of all but what the source has labelled, the first first; at the end those that were labelled here,
-    #: which are to be labelled again if their labels are withdrawn
+    #: all comparisons without a label in the source; at the end those labelled here, in case their labels are
+    #: withdrawn
     identifiers: Sequence[str]
-    labels: int  # how many labels it is computed from
+    labels: int  # number of labels that the order is computed from
 
     @classmethod
-    def of(cls, known: ToLabel, own: pd.DataFrame, given: pd.DataFrame, counting: Rule) -> LabelOrder:
-        """Order them by the labels of the source and those that were given here."""
-        told = known.labelled(pd.concat([own, given], ignore_index=True), counting)
-        unlabelled = told.identifiers()
-        settled = {*unlabelled, *consensus(own, counting).dropna().index}
-        others = known.comparisons["comparison_id"]
-        return cls([*unlabelled, *others[~others.isin(settled)]], len(given))
-
-
-LOG = logging.getLogger("perfjudge")
-T = TypeVar("T")
+    def of(
+        cls, unlabelled: ToLabel, source_labels: pd.DataFrame, given: pd.DataFrame, counting: Rule
+    ) -> LabelOrder:
+        """Return the order by the labels of the source and those given here."""
+        labels = pd.concat([source_labels, given], ignore_index=True)
+        identifiers = unlabelled.labelled(labels, counting).identifiers()
+        settled = {*identifiers, *consensus(source_labels, counting).dropna().index}
+        others = unlabelled.comparisons["comparison_id"]
+        return cls([*identifiers, *others[~others.isin(settled)]], len(given))
 
 
 @dataclass
 class Background(Generic[T]):
-    """A value that a thread computes, once for each state of what it depends on."""
+    """A value that a thread computes, once per state of its inputs."""
 
-    name: str  # what is computed, for the log
-    value: T | None = None  # what was computed last; None until then
-    trouble: str = ""  # why the last computing failed; empty if it did not
-    state: Hashable = None  # what the value, or the trouble, belongs to
+    name: str  # of the computation, for the log
+    value: T | None = None  # the last result; None before the first
+    trouble: str = ""  # why the last computation failed; empty if it did not
+    state: Hashable = None  # the state that `value` or `trouble` belongs to
     _thread: Thread | None = None
     _lock: Lock = field(default_factory=Lock)
 
     def of(self, state: Hashable, compute: Callable[[], T]) -> T | None:
-        """Return what was computed last; unless that is of this state, compute it anew meanwhile."""
+        """Return the last result; if it belongs to another state, start to compute the next one."""
         with self._lock:
             if self.state != state and self._thread is None:
                 self._thread = Thread(target=self._run, args=(state, compute), name=self.name, daemon=True)
@@ -146,7 +148,7 @@ class Background(Generic[T]):
         return self.value
 
     def wait(self, seconds: float) -> None:
-        """Wait for what is being computed, if anything is."""
+        """Wait until the current computation ends, `seconds` at most."""
         if (thread := self._thread) is not None:
             thread.join(seconds)
 
@@ -162,65 +164,53 @@ class Background(Generic[T]):
         self.trouble, self.state, self._thread = trouble, state, None
 
 
-#: After so many labels it is computed anew what to label first.
-EVERY = 10
-#: Seconds for which a label waits until it is known what may be labelled.
-PATIENCE = 20.0
-_NONE = (
-    "there is nothing to label here; perfjudge serve --comparisons SOURCE offers comparisons of any format,"
-    " uv run dvc repro those of the project"
-)
-
-
 class LabelPool:
-    """The comparisons of a source, what the served model says of them, and which ones to label first.
+    """The comparisons of a source, their verdicts by the served model, and the order to label them.
 
-    All is computed in threads of its own, and nothing before somebody asks, so that the server starts at
-    once. The source is read once, later changes of its files are not followed; verdicts follow the model, the
-    order the labels.
+    Everything is computed on demand in background threads, so that the server starts at once. The source is
+    read once; verdicts follow the model, the order follows the labels.
 
-    `source`: comparisons in any format that is read; None: nothing is offered.
-    `model`: what judges them.
+    `source`: comparisons in any supported format; None: no comparisons.
+    `model`: the model that judges them.
     """
 
     def __init__(self, source: Path | None, model: HotReloadingModel | None = None) -> None:
         self.source, self._model = source, model
         self._offered = Background[Offered]("reading the comparisons")
         self._verdicts = Background[Sequence[Answer]]("judging the comparisons")
-        self._known = Background[ToLabel]("learning what to label first")
+        self._unlabelled = Background[ToLabel]("learning what to label first")
         self._order = Background[LabelOrder]("ordering what to label first")
         self._counting: Rule = "majority"
 
     def identifier(self, name: str) -> str | None:
-        """Return the comparison_id of an offered comparison; waits until the source is read.
+        """Return the comparison_id of an offered comparison, after the source is read; None without one.
 
-        `name`: the comparison_id itself, or the key that stands for it in addresses of pages.
-        Returns: None if no such comparison is offered.
-        Raises InputError if it cannot be read, or takes longer than `PATIENCE`.
+        `name`: the comparison_id, or the key of the comparison in addresses.
+        Raises InputError if the source cannot be read within `PATIENCE` seconds.
         """
         if self.source is None:
             return None
-        self._reading(self.source)
+        self._read(self.source)
         self._offered.wait(PATIENCE)
-        if self._offered.value is None:
-            raise InputError(self._offered.trouble or "they are being read")
         offered = self._offered.value
+        if offered is None:
+            raise InputError(self._offered.trouble or "they are being read")
         row = offered.places.get(name, offered.by_key.get(name))
         return None if row is None else offered.named.identifiers[row]
 
     def offered(self) -> Offered:
-        """Return what is offered.
+        """Return the comparisons.
 
-        Raises RefusedError 404 if nothing is; 503 while the source is being read, or if it could not be.
+        Raises RefusedError with status 404 without a source, 503 until it is read or if it cannot be read.
         """
         if self.source is None:
             raise RefusedError(HTTPStatus.NOT_FOUND, _NONE)
-        found = self._reading(self.source)
-        if found is None:
-            told = self._offered.trouble or "the comparisons are being read"
+        offered = self._read(self.source)
+        if offered is None:
+            detail = self._offered.trouble or "the comparisons are being read"
             headers = None if self._offered.trouble else {"retry-after": "1"}
-            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, told, headers)
-        return found
+            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, detail, headers)
+        return offered
 
     def verdicts(self) -> Sequence[Answer] | None:
         """Return the verdicts on all comparisons: empty without a model, None while they are computed.
@@ -228,48 +218,46 @@ class LabelPool:
         Raises as `offered`.
         """
         offered, served = self.offered(), self._served()
-        return self._verdicts.of(_identity(served), partial(_all_verdicts, offered, served))
+
+        def compute() -> Sequence[Answer]:
+            return () if served is None else judged(offered.named, served).answers.tolist()
+
+        return self._verdicts.of(_identity(served), compute)
 
     def judgement(self, rows: Ints) -> Judgement | None:
-        """Return all that the model says of some comparisons; None without a model. Raises as `offered`."""
+        """Return the judgement of some comparisons; None without a model. Raises as `offered`."""
         served = self._served()
         return None if served is None else judged(self.offered().part(rows), served)
 
     def order(self, given: pd.DataFrame, *, anew: bool = False) -> LabelOrder | None:
-        """Return which comparisons to label first; None while that is computed for the first time.
+        """Return the labelling order; None until the first one is computed.
 
-        `given`: the labels that were given here, as of `data.comparisons.tables`.
-        `anew`: whether every label is to count; else what the last `EVERY` said may be left out.
+        `given`: labels given here, with the columns of `data.comparisons.tables`.
+        `anew`: use every label; else up to `EVERY` new ones may be ignored.
         """
         offered, served = self.offered(), self._served()
-        known = self._known.of(_identity(served), partial(self._learn, offered, served))
-        if known is None:
+        unlabelled = self._unlabelled.of(
+            _identity(served), lambda: ToLabel.of(offered.tables, served, self._counting)
+        )
+        if unlabelled is None:
             return None
-        state = _identity(served), self._counted(len(given), anew=anew)
-        compute = partial(LabelOrder.of, known, offered.tables.labels, given, self._counting)
-        return self._order.of(state, compute)
+        before, labels = self._order.value, len(given)
+        if before is not None and not anew and abs(labels - before.labels) < EVERY:
+            labels = before.labels
+        compute = partial(LabelOrder.of, unlabelled, offered.tables.labels, given, self._counting)
+        return self._order.of((_identity(served), labels), compute)
 
     def troubles(self) -> list[str]:
-        """Say what could not be computed."""
-        return [one.trouble for one in (self._verdicts, self._known, self._order) if one.trouble]
+        """Return why computations failed."""
+        computations = (self._verdicts, self._unlabelled, self._order)
+        return [computation.trouble for computation in computations if computation.trouble]
 
-    def _counted(self, labels: int, *, anew: bool) -> int:
-        """Return how many labels the order is to be computed from."""
-        before = self._order.value
-        if before is None or anew or abs(labels - before.labels) >= EVERY:
-            return labels
-        return before.labels
+    def _read(self, source: Path) -> Offered | None:
+        def read() -> Offered:
+            self._counting = rule_under(project_root())
+            return Offered.read(source, self._counting)
 
-    def _reading(self, source: Path) -> Offered | None:
-        """Return what is offered; None while it is read, which begins when somebody first asks."""
-        return self._offered.of(source, partial(self._read, source))
-
-    def _read(self, source: Path) -> Offered:
-        self._counting = rule_under(project_root())
-        return Offered.read(source, self._counting)
-
-    def _learn(self, offered: Offered, served: Judge | None) -> ToLabel:
-        return ToLabel.of(offered.tables, served, self._counting)
+        return self._offered.of(source, read)
 
     def _served(self) -> Judge | None:
         try:
@@ -277,10 +265,6 @@ class LabelPool:
         except InputError:
             return None
         return served
-
-
-def _all_verdicts(offered: Offered, served: Judge | None) -> Sequence[Answer]:
-    return () if served is None else judged(offered.named, served).answers.tolist()
 
 
 def _identity(served: Judge | None) -> tuple[str, str]:

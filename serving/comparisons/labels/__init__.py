@@ -1,1 +1,1 @@
-"""What to label, what was labelled by whom, and which labels to look at again."""
+"""Labels: their store, their endpoints, doubtful labels, and comparisons to label next."""

@@ -1,4 +1,4 @@
-"""``/v1/labels``: labels are put, and read."""
+"""The endpoints ``/v1/labels``: store and return labels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Protocol, TypeVar
 
 import pandas as pd
 from anyio import CapacityLimiter, to_thread
@@ -38,29 +38,37 @@ from serving.http.schemas import RefusedError
 from serving.supply import Options
 from training.registry.champions import project_root
 
+T = TypeVar("T")
 STARTUP_LOG = logging.getLogger("perfjudge")
-#: Labels that one person may give in a minute: more than anybody reads.
+LOG = logging.getLogger("perfjudge.labels")
+#: Most labels that one person may give in a minute: more than anyone can read.
 RATE = 240
+PATH = "/v1/labels"
+#: Most bytes of a request.
+LIMIT = 16 * 1024
+AWAY = "the store of labels does not answer; a label is to be sent again, with the same key"
+#: Seconds until a client may retry, without an answer of the store, and with too many labels.
+_RETRY_AWAY, _RETRY_QUICK = "2", "5"
 
 
 def default_address() -> str:
-    """Return where the project keeps its labels."""
+    """Return the default address of the project's label store."""
     return f"sqlite:///{project_root() / 'labels.db'}"
 
 
 def begun(options: Options) -> Options:
-    """Add what is taken by default, and look whether labels can be kept.
+    """Return the options with their defaults, after a check of the label store.
 
-    Raises InputError if the address is none, a newer perfjudge has written the database, the file is none of
-    SQLite, its directory is missing, or there are no such comparisons. PostgreSQL that does not answer may do
-    so later.
+    Raises InputError if the address is invalid, the database was written by a newer perfjudge, the file is
+    not an SQLite database, its directory is missing, or the comparisons do not exist. A PostgreSQL server may
+    be unavailable.
     """
-    taken = {"labels": default_address(), "comparisons": ingested(), "label_rate": RATE, **options}
-    store = LabelStore(taken["labels"])
+    options = {"labels": default_address(), "comparisons": ingested(), "label_rate": RATE, **options}
+    store = LabelStore(options["labels"])
     file = store.place.file
     if file is not None and not file.absolute().parent.is_dir():
         raise InputError(
-            "there is no such directory; expected one in which labels are kept", file=file.parent
+            "the directory does not exist; expected one for the store of labels", file=file.parent
         )
     try:
         store.look()
@@ -70,38 +78,58 @@ def begun(options: Options) -> Options:
         STARTUP_LOG.warning("%s; until then, labels are refused", exc)
     finally:
         store.close()
-    if taken["comparisons"] is not None and not Path(taken["comparisons"]).exists():
-        raise InputError("no such file or directory", file=taken["comparisons"])
-    return taken
+    if options["comparisons"] is not None and not Path(options["comparisons"]).exists():
+        raise InputError("no such file or directory", file=options["comparisons"])
+    return options
 
 
 def ingested() -> str | None:
-    """Return where the project's pipeline keeps its comparisons; None before it has any."""
+    """Return the directory of the project's ingested comparisons; None before the pipeline has run."""
     directory = Places("comparisons", project_root()).interim
     return str(directory) if (directory / "comparisons.parquet").is_file() else None
+
+
+def unseen(app: FastAPI) -> int | None:
+    """Return the number of current labels that are not ingested; None if the store does not answer."""
+    store: LabelStore | None = app.state.labels
+    if store is None:
+        return None
+    try:
+        current = store.current()
+    except AwayError:
+        return None
+    current = current[current["status"] != CANNOT_TELL]
+    file = Places("comparisons", project_root()).interim / "labels.parquet"
+    try:
+        labels = ComparisonTables.SPECS["labels"].read(file)
+    except InputError:
+        return len(current)
+    columns = ["comparison_id", "annotator", "status"]
+    ingested_rows = pd.MultiIndex.from_frame(labels[columns])
+    return int((~pd.MultiIndex.from_frame(current[columns]).isin(ingested_rows)).sum())
 
 
 class Labellable(Protocol):
     """Comparisons that may be labelled."""
 
     def identifier(self, name: str) -> str | None:
-        """Return the comparison_id that `name`, itself one or the key of a page, stands for; None if none."""
+        """Return the comparison_id of a comparison_id or a page's key; None without such a comparison."""
 
 
-#: What cannot be seen, or changes how the rest is seen: controls, marks of direction, odd blanks.
-_UNSEEN = (
+#: Characters that are invisible or change how others are shown: controls, directional marks, odd spaces.
+_INVISIBLE = (
     r"\u0000-\u001f\u007f-\u00a0\u00ad\u061c\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000"
     r"\ue000-\uf8ff\ufe00-\ufe0f\ufeff\ufff0-\uffff"
 )
 #: A person's name.
-PERSON = rf"^[^ {_UNSEEN}]([^{_UNSEEN}]{{0,62}}[^ {_UNSEEN}])?$"
+PERSON = rf"^[^ {_INVISIBLE}]([^{_INVISIBLE}]{{0,62}}[^ {_INVISIBLE}])?$"
 KEY = r"^[A-Za-z0-9._:-]{1,100}$"
 Person = Annotated[str, StringConstraints(pattern=PERSON)]
 Key = Annotated[str, StringConstraints(pattern=KEY)]
 
 
 class LabelRequest(BaseModel):
-    """What a person says of a comparison."""
+    """A person's label of a comparison."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -112,27 +140,25 @@ class LabelRequest(BaseModel):
     )
 
     status: Status | None = Field(
-        description="null withdraws what the person said before; cannot_tell never counts as pass or fail."
+        description="null withdraws the person's previous label; cannot_tell counts as neither pass nor fail."
     )
-    key: Key = Field(
-        description="Chosen by who sends it: sent again with the same key, it is the same label."
-    )
+    key: Key = Field(description="Idempotency key, chosen by the client: an equal key is the same label.")
     labelled_by: Person | None = Field(
-        default=None, description="Who says so: the token's name, also if it is left out."
+        default=None, description="The annotator; by default, and necessarily, the token's name."
     )
     saw_verdict: bool | None = Field(
-        default=None, description="Whether the model's verdict was shown before; null: nobody knows."
+        default=None, description="Whether the annotator saw the model's verdict before; null: unknown."
     )
 
 
 class SignedLabelRequest(LabelRequest):
-    """What a person says of a comparison, where no token tells who that is."""
+    """A person's label of a comparison, on a server without tokens."""
 
-    labelled_by: Person = Field(description="Who says so.")
+    labelled_by: Person = Field(description="The annotator.")
 
 
 class LabelEntry(BaseModel):
-    """A label that is kept."""
+    """A stored label."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -142,18 +168,18 @@ class LabelEntry(BaseModel):
     labelled_by: str
     labelled_at: datetime
     saw_verdict: bool | None
-    model: str = Field(description="Whose verdict was shown; empty if none was.")
+    model: str = Field(description="The model whose verdict was shown; empty if none was.")
 
 
 class LabelHistory(BaseModel):
-    """All that people said of a comparison, the oldest first."""
+    """All labels of a comparison, the oldest first."""
 
     comparison_id: str
     history: list[LabelEntry]
 
 
 class LabelAnswer(BaseModel):
-    """The label that is kept, and all that people said of the comparison, the oldest first."""
+    """The stored label, and all labels of its comparison, the oldest first."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -162,7 +188,7 @@ class LabelAnswer(BaseModel):
 
 
 class CurrentLabel(BaseModel):
-    """What a person says of a comparison now."""
+    """A person's current label of a comparison."""
 
     comparison_id: str
     status: Status
@@ -171,107 +197,85 @@ class CurrentLabel(BaseModel):
 
 
 class CurrentLabels(BaseModel):
-    """What everybody says now; withdrawn labels are left out."""
+    """All current labels, without withdrawn ones."""
 
     labels: list[CurrentLabel]
 
 
-_LABEL = ["comparison_id", "annotator", "status"]
-
-
-def unseen(app: FastAPI) -> int | None:
-    """Count current labels that the pipeline has not ingested; None if the store does not answer."""
-    store: LabelStore | None = app.state.labels
-    if store is None:
-        return None
-    try:
-        kept = store.current()
-        kept = kept[kept["status"] != CANNOT_TELL]
-    except AwayError:
-        return None
-    file = Places("comparisons", project_root()).interim / "labels.parquet"
-    try:
-        ingested = ComparisonTables.SPECS["labels"].read(file)
-    except InputError:
-        return len(kept)
-    known = pd.MultiIndex.from_frame(ingested[_LABEL])
-    return int((~pd.MultiIndex.from_frame(kept[_LABEL]).isin(known)).sum())
-
-
 class Adding:
-    """Adds the labels of one process.
+    """Adds the labels of one process to a store, in batches.
 
-    `most`: how many labels a person may give in a minute.
+    `most`: most labels that one person may give in a minute.
     """
 
     def __init__(self, store: LabelStore, most: int) -> None:
         self._store, self._most = store, most
         self._thread = CapacityLimiter(1)
-        self._coming: list[tuple[GivenLabel, asyncio.Future[Added | Exception]]] = []
+        self._waiting: list[tuple[GivenLabel, asyncio.Future[Added | Exception]]] = []
         self._writing: asyncio.Task[None] | None = None
 
     async def add(self, label: GivenLabel) -> Added:
-        """Add one label; raises what `LabelStore.add_all` returns or raises."""
-        coming: asyncio.Future[Added | Exception] = asyncio.get_running_loop().create_future()
-        self._coming.append((label, coming))
+        """Add one label; raises the exceptions of `LabelStore.add_all`."""
+        future: asyncio.Future[Added | Exception] = asyncio.get_running_loop().create_future()
+        self._waiting.append((label, future))
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._write())
-        added = await coming
+        added = await future
         if isinstance(added, Exception):
             raise added
         return added
 
     async def _write(self) -> None:
-        while self._coming:
-            some, self._coming = self._coming[:AT_ONCE], self._coming[AT_ONCE:]
-            labels, coming = zip(*some, strict=True)
+        while self._waiting:
+            batch, self._waiting = self._waiting[:AT_ONCE], self._waiting[AT_ONCE:]
+            labels, futures = zip(*batch, strict=True)
             try:
-                found: Sequence[Added | Exception] = await to_thread.run_sync(
+                results: Sequence[Added | Exception] = await to_thread.run_sync(
                     self._store.add_all, labels, self._most, limiter=self._thread
                 )
-            except Exception as exc:  # noqa: BLE001 - goes to whoever waits
-                found = [exc] * len(some)
-            for one, added in zip(coming, found, strict=True):
-                # who waited may be gone
-                if not one.done():
-                    one.set_result(added)
-
-
-T = TypeVar("T")
-LOG = logging.getLogger("perfjudge.labels")
-PATH = "/v1/labels"
-#: Bytes of a request.
-LIMIT = 16 * 1024
-AWAY = "the store of labels does not answer; a label is to be sent again, with the same key"
-#: Seconds after which to try again: a store that does not answer, and what came too quickly.
-_AWAY, _QUICK = "2", "5"
-_TEXT = {"type": "string"}
-_ID = {"name": "comparison_id", "in": "path", "required": True, "schema": {**_TEXT, "minLength": 1}}
-_FORGERY = {
-    "name": HEADER,
-    "in": "header",
-    "schema": _TEXT,
-    "description": "What pages of this server send; programs don't need it.",
-}
+            except Exception as exc:  # noqa: BLE001 - raised in the waiting requests
+                results = [exc] * len(batch)
+            for future, added in zip(futures, results, strict=True):
+                # the request may have been cancelled
+                if not future.done():
+                    future.set_result(added)
 
 
 def install(app: FastAPI) -> None:
-    """Let `app`, whose ``state`` has a ``pool``, take and tell labels; the ``state`` gets ``labels``.
+    """Add the endpoints to `app`, whose ``state`` has a ``pool``; sets ``labels`` of the ``state``.
 
-    They are None where the server was told of no place for them.
+    ``labels`` is None on a server without a label store.
     """
     options = app.state.settings.options
     address = options.get("labels")
     app.state.labels = None if address is None else LabelStore(address)
     app.state.troubles.append(lambda: AWAY if app.state.labels and app.state.labels.away else None)
-    app.add_exception_handler(AwayError, _away)
+    app.add_exception_handler(AwayError, _store_away)
     kind = SignedLabelRequest if app.state.settings.tokens is None else LabelRequest
-    batcher = LabelDesk(app, kind, options.get("label_rate") or RATE)
-    one = f"{PATH}/{{comparison_id:path}}"
-    for path, method, endpoint, answer, refusals, described in (
-        (one, "PUT", batcher.put, LabelAnswer, (400, 403, 404, 409, 413, 415, 422, 429, 503), _put(kind)),
-        (one, "GET", batcher.history, LabelHistory, (404, 503), {"parameters": [_ID]}),
-        (PATH, "GET", batcher.current, CurrentLabels, (503,), {}),
+    handlers = LabelDesk(app, kind, options.get("label_rate") or RATE)
+    comparison = f"{PATH}/{{comparison_id:path}}"
+    text = {"type": "string"}
+    id_parameter = {
+        "name": "comparison_id",
+        "in": "path",
+        "required": True,
+        "schema": {**text, "minLength": 1},
+    }
+    forgery_header = {
+        "name": HEADER,
+        "in": "header",
+        "schema": text,
+        "description": "Sent by pages of this server; not needed by programs.",
+    }
+    put = {
+        "parameters": [id_parameter, forgery_header],
+        "requestBody": {"required": True, "content": {JSON: {"schema": kind.model_json_schema()}}},
+    }
+    refusals = (400, 403, 404, 409, 413, 415, 422, 429, 503)
+    for path, method, endpoint, answer, statuses, described in (
+        (comparison, "PUT", handlers.put, LabelAnswer, refusals, put),
+        (comparison, "GET", handlers.history, LabelHistory, (404, 503), {"parameters": [id_parameter]}),
+        (PATH, "GET", handlers.current, CurrentLabels, (503,), {}),
     ):
         app.router.add_api_route(
             path,
@@ -281,28 +285,37 @@ def install(app: FastAPI) -> None:
             name=f"label_{endpoint.__name__}",
             response_model=answer,
             openapi_extra=described,
-            responses=schemas.responses(*refusals),
+            responses=schemas.responses(*statuses),
         )
 
 
 @dataclass
 class LabelDesk:
-    """Answers requests about labels."""
+    """The handlers of requests about labels."""
 
     app: FastAPI
     kind: type[LabelRequest]  # of requests
-    most: int  # how many labels a person may give in a minute
-    adding: Adding | None = None  # what keeps them, from the first one on
-    # a store that hangs keeps no thread busy that others need
-    #: those in which the store is asked
+    most: int  # labels that one person may give in a minute
+    adding: Adding | None = None  # created with the first label
+    #: threads that read the store; separate, so that a store that hangs does not block other requests
     threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(4))
 
     async def put(self, request: Request) -> Response:
-        """Keep what a person says of a comparison."""
+        """Store a label of a comparison, and return its history."""
         media_type_of(request, [JSON])
-        asked = request_of(await body_of(request, LIMIT), self.kind)
+        posted = request_of(await body_of(request, LIMIT), self.kind)
         store = self._store()
-        label = self._given(request, asked, await self._identifier(request.path_params["comparison_id"]))
+        comparison_id = await self._identifier(request.path_params["comparison_id"])
+        model = self.app.state.models.get("model")
+        ref = None if model is None or not posted.saw_verdict else model.ref
+        label = GivenLabel(
+            comparison_id,
+            posted.status,
+            _annotator(request, posted),
+            posted.key,
+            posted.saw_verdict,
+            "" if ref is None else f"{ref.name} {ref.version}",
+        )
         if self.adding is None:
             self.adding = Adding(store, self.most)
         try:
@@ -310,29 +323,32 @@ class LabelDesk:
         except KeyTakenError as exc:
             raise RefusedError(HTTPStatus.CONFLICT, str(exc)) from exc
         except TooManyError as exc:
-            told = f"{exc}: at most {self.most} labels in a minute"
-            raise RefusedError(HTTPStatus.TOO_MANY_REQUESTS, told, {"retry-after": _QUICK}) from exc
+            detail = f"{exc}: at most {self.most} labels in a minute"
+            raise RefusedError(HTTPStatus.TOO_MANY_REQUESTS, detail, {"retry-after": _RETRY_QUICK}) from exc
         if added.fresh:
-            self._tell(label)
-        return _json(LabelAnswer.model_validate(added))
+            status, person = label.status or "withdrawn", label.labelled_by
+            self.app.state.metrics.labels.labels(status).inc()
+            extra = {"labelled_by": person, "comparison_id": comparison_id, "label": status}
+            LOG.info("%s says %s of %r", person, status, comparison_id, extra=extra)
+        return _json_response(LabelAnswer.model_validate(added))
 
     async def history(self, request: Request) -> Response:
-        """Tell all that people said of a comparison."""
+        """Return all labels of a comparison."""
         comparison_id = request.path_params["comparison_id"]
-        found = await self._read(partial(self._store().history, comparison_id))
-        history = [LabelEntry.model_validate(one) for one in found]
+        labels = await self._read(partial(self._store().history, comparison_id))
+        history = [LabelEntry.model_validate(label) for label in labels]
         if not history:
             await self._identifier(comparison_id)
-        return _json(LabelHistory(comparison_id=comparison_id, history=history))
+        return _json_response(LabelHistory(comparison_id=comparison_id, history=history))
 
     async def current(self, _request: Request) -> Response:
-        """Tell what everybody says now."""
+        """Return all current labels."""
         labels = await self._read(self._store().current)
         rows = labels.drop(columns="annotator").to_dict("records")
-        return _json(CurrentLabels(labels=rows))
+        return _json_response(CurrentLabels(labels=rows))
 
-    async def _read(self, ask: Callable[[], T]) -> T:
-        return await to_thread.run_sync(ask, limiter=self.threads)
+    async def _read(self, read: Callable[[], T]) -> T:
+        return await to_thread.run_sync(read, limiter=self.threads)
 
     def _store(self) -> LabelStore:
         store: LabelStore | None = self.app.state.labels
@@ -343,59 +359,33 @@ class LabelDesk:
         return store
 
     async def _identifier(self, name: str) -> str:
-        """Return the comparison_id of an offered comparison; 404 if there is none of this name or key."""
+        """Return the comparison_id of an offered comparison; RefusedError with status 404 without one."""
         pool: Labellable | None = self.app.state.pool
         try:
-            found = None if pool is None else await self._read(partial(pool.identifier, name))
+            identifier = None if pool is None else await self._read(partial(pool.identifier, name))
         except InputError as exc:
             raise RefusedError(
                 HTTPStatus.SERVICE_UNAVAILABLE, f"the comparisons cannot be read: {exc}"
             ) from exc
-        if found is None:
+        if identifier is None:
             raise RefusedError(HTTPStatus.NOT_FOUND, f"there is no comparison {name[:200]!r}")
-        return found
-
-    def _given(self, request: Request, asked: LabelRequest, comparison_id: str) -> GivenLabel:
-        model = self.app.state.models.get("model")
-        ref = None if model is None or not asked.saw_verdict else model.ref
-        return GivenLabel(
-            comparison_id,
-            asked.status,
-            _person(request, asked),
-            asked.key,
-            asked.saw_verdict,
-            "" if ref is None else f"{ref.name} {ref.version}",
-        )
-
-    def _tell(self, label: GivenLabel) -> None:
-        status = label.status or "withdrawn"
-        self.app.state.metrics.labels.labels(status).inc()
-        told = {"labelled_by": label.labelled_by, "comparison_id": label.comparison_id, "label": status}
-        LOG.info("%s says %s of %r", label.labelled_by, status, label.comparison_id, extra=told)
+        return identifier
 
 
-def _person(request: Request, asked: LabelRequest) -> str:
-    """Return who labels: whoever has the token, where one is needed."""
+def _annotator(request: Request, posted: LabelRequest) -> str:
     token = holder(request.scope)
     if token is None:
-        # what a server without tokens takes has a name
-        return asked.labelled_by or ""
-    if asked.labelled_by not in {None, token.name}:
-        told = f'the token is that of "{token.name}", labelled_by="{asked.labelled_by}" is not'
-        raise RefusedError(HTTPStatus.FORBIDDEN, told)
+        return posted.labelled_by or ""
+    if posted.labelled_by not in {None, token.name}:
+        detail = f'the token is that of "{token.name}", labelled_by="{posted.labelled_by}" is not'
+        raise RefusedError(HTTPStatus.FORBIDDEN, detail)
     return token.name
 
 
-def _json(answer: BaseModel) -> Response:
+def _json_response(answer: BaseModel) -> Response:
     return Response(answer.model_dump_json(), media_type=JSON)
 
 
-async def _away(_request: Request, exc: Exception) -> Response:
+async def _store_away(_request: Request, exc: Exception) -> Response:
     LOG.warning("%s", exc)
-    return schemas.answer(HTTPStatus.SERVICE_UNAVAILABLE, AWAY, {"retry-after": _AWAY})
-
-
-def _put(kind: type[LabelRequest]) -> dict[str, Any]:
-    """Return what OpenAPI says of a request to put a label."""
-    body = {"required": True, "content": {JSON: {"schema": kind.model_json_schema()}}}
-    return {"parameters": [_ID, _FORGERY], "requestBody": body}
+    return schemas.answer(HTTPStatus.SERVICE_UNAVAILABLE, AWAY, {"retry-after": _RETRY_AWAY})

@@ -1,1 +1,1 @@
-"""Timelines: the results of one machine over many versions, judged, as one page."""
+"""Timelines: the results of one machine over many versions, judged, on one page."""

@@ -26,29 +26,27 @@ from serving.answering import tell_notes, tell_skipped, write
 from serving.client import JudgeError
 from serving.comparisons.timelines.assembled import TimelineJudge, TimelineReport, assembled
 from serving.comparisons.timelines.judged import by_model, by_server
-from serving.comparisons.timelines.page import ListedReport, contents, page
+from serving.comparisons.timelines.page import FAIL, ListedReport, contents, page
 
-#: Letters of a file's name.
+#: Most letters of a file name.
 _LONGEST = 80
-_FAIL = 3
 
-#: Takes how many of how many are done, and what is being done.
+#: Takes the numbers of completed and of all steps, and the current activity.
 Advance = Callable[[int, int, str], None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TimelineWish:
-    """What is to be made."""
+    """The inputs, the judge and the output folder of timelines."""
 
     rules: tuple[Path, ...]
-    results: Path  # results, output: Folders
-    output: Path
-    #: model, server: who judges: a model by its address, or a server; None: the champion, if there is one
-    model: str | None = None
-    server: str | None = None
+    results: Path  # folder
+    output: Path  # folder
+    model: str | None = None  # address of the model; None: the champion, if it exists
+    server: str | None = None  # address of a server that judges instead
     measure: Measure = field(default_factory=Measure)
     keep_going: bool = False
-    jobs: int = 1  # how many processes work
+    jobs: int = 1  # number of processes
 
 
 class _Page(NamedTuple):
@@ -58,7 +56,7 @@ class _Page(NamedTuple):
 
 
 def write_timelines(wish: TimelineWish, *, as_json: bool) -> int:
-    """Write a page per machine and set of rules and one that lists them, print them; return the exit code.
+    """Write a page per machine and set of rules, and an index; print them; return the exit code.
 
     Raises InputError if rules, results or the model cannot be read or don't fit together, or if a server
     does not answer.
@@ -67,88 +65,89 @@ def write_timelines(wish: TimelineWish, *, as_json: bool) -> int:
         raise InputError("--model and --server: both say who judges; expected one of them")
     try:
         with Screen() as screen:
-            pages, skipped = _generate(wish, screen.advance)
+            pages, skipped = _write_pages(wish, screen.advance)
     except JudgeError as error:
         raise InputError(f"--server {wish.server}: {error}") from error
-    skipped += [error for page in pages for error in page.skipped]
+    skipped += [error for written in pages for error in written.skipped]
     tell_skipped(skipped)
-    notes = list(dict.fromkeys(note for page in pages for note in page.notes))
+    notes = list(dict.fromkeys(note for written in pages for note in written.notes))
     tell_notes(notes)
+    reports = [written.listed for written in pages]
     if as_json:
         content = {
             "directory": str(wish.output),
             "index": "index.html",
-            "reports": [asdict(page.listed) for page in pages],
+            "reports": list(map(asdict, reports)),
             "skipped": len(skipped),
             "notes": notes,
         }
         write(json.dumps(content, indent=2) + "\n", None)
-    else:
-        lines = [
-            f"{wish.output / one.file}: {one.versions} versions, {one.operations} operations; "
-            f"{one.fails} with a fail, {one.changes} with a lasting change, {one.unstable} unstable\n"
-            for one in (page.listed for page in pages)
-        ]
-        write("".join([*lines, f"{len(pages)} timelines -> {wish.output / 'index.html'}\n"]), None)
+        return 0
+    lines = [
+        f"{wish.output / report.file}: {report.versions} versions, {report.operations} operations; "
+        f"{report.fails} with a fail, {report.changes} with a lasting change, {report.unstable} unstable\n"
+        for report in reports
+    ]
+    write("".join([*lines, f"{len(pages)} timelines -> {wish.output / 'index.html'}\n"]), None)
     return 0
 
 
-def _generate(wish: TimelineWish, advance: Advance) -> tuple[list[_Page], list[InputError]]:
-    """Write all pages; return them, and what was skipped to read the results."""
-    sets = [one for path in wish.rules for one in rules.read(path)]
+def _write_pages(wish: TimelineWish, advance: Advance) -> tuple[list[_Page], list[InputError]]:
+    sets = [rule_set for path in wish.rules for rule_set in rules.read(path)]
     with ThreadPoolExecutor(1) as loader:
-        # a model takes seconds to load, and the processes that read are others
+        # the model loads, which takes seconds, while other processes read the results
         loading = loader.submit(judges, wish.model, wish.server)
         read = read_folder(
             wish.results,
             wish.measure,
             keep_going=wish.keep_going,
             jobs=wish.jobs,
-            advance=lambda done, of: advance(done, of, "reading"),
+            advance=lambda done, total: advance(done, total, "reading"),
         )
         loading.result()
-    timelines = [one for each in sets for one in chosen(read.runs, each)]
-    files = slugs(f"{one.rules.title} {one.machine}" for one in timelines)
+    timelines = [timeline for rule_set in sets for timeline in chosen(read.runs, rule_set)]
+    files = unique_file_names(f"{timeline.rules.title} {timeline.machine}" for timeline in timelines)
     pages = []
     for written in _pages(wish, read.notes, list(zip(timelines, files, strict=True)), advance):
         pages.append(written)
         if len(timelines) > 1:
             advance(len(pages), len(timelines), "writing")
-    write_text(wish.output / "index.html", contents([page.listed for page in pages]))
+    write_text(wish.output / "index.html", contents([written.listed for written in pages]))
     return pages, list(read.skipped)
 
 
 def _pages(
     wish: TimelineWish, notes: Sequence[str], timelines: Sequence[tuple[ChosenRuns, str]], advance: Advance
 ) -> Iterator[_Page]:
-    """Write the pages, in a process each if there are several."""
     if wish.jobs == 1 or len(timelines) == 1:
-        yield from (_page(wish, notes, one, file, advance) for one, file in timelines)
+        yield from (_write_page(wish, notes, timeline, file, advance) for timeline, file in timelines)
         return
     from joblib import Parallel, delayed
 
     parallel = Parallel(n_jobs=min(wish.jobs, len(timelines)), return_as="generator", max_nbytes=None)
-    yield from parallel(delayed(_page)(wish, notes, one, file) for one, file in timelines)
+    yield from parallel(delayed(_write_page)(wish, notes, timeline, file) for timeline, file in timelines)
 
 
-def _page(
-    wish: TimelineWish, notes: Sequence[str], one: ChosenRuns, file: str, advance: Advance | None = None
+def _write_page(
+    wish: TimelineWish, notes: Sequence[str], timeline: ChosenRuns, file: str, advance: Advance | None = None
 ) -> _Page:
     problems = Problems(wish.keep_going)
     way = Path(os.path.relpath(wish.results.absolute(), wish.output.absolute())).as_posix()
     judge = judges(wish.model, wish.server)
-    judging = None if advance is None else lambda done, of: advance(done, of, "judging")
+    judging = None if advance is None else lambda done, total: advance(done, total, "judging")
     with uncollected():
-        report = assembled(one, wish.results, way, judge, problems=problems, notes=notes, advance=judging)
+        report = assembled(
+            timeline, wish.results, way, judge, problems=problems, notes=notes, advance=judging
+        )
         write_text(wish.output / file, page(report))
     return _Page(listed_as(report, file), tuple(problems.skipped), report.notes)
 
 
 @lru_cache(1)
 def judges(model: str | None, server: str | None) -> TimelineJudge:
-    """Return the server, the model, or the champion that judges; a judge of nothing without a champion.
+    """Return the server, the model, or the champion as judge; without a champion, a judge of nothing.
 
-    Raises InputError if there is no such model or server.
+    Raises InputError if the named model or server does not exist.
     """
     if server is not None:
         from serving.client import Judge
@@ -170,37 +169,37 @@ def judges(model: str | None, server: str | None) -> TimelineJudge:
 
 
 def listed_as(report: TimelineReport, file: str) -> ListedReport:
-    """Return how the list of timelines names a report."""
-    shown = report.operations
-    fails = sum(
-        bool((one.against_baseline == _FAIL).any() or (one.against_before == _FAIL).any()) for one in shown
-    )
+    """Return the entry of a report in the index."""
+    operations = report.operations
+    fails = [((o.against_baseline == FAIL) | (o.against_before == FAIL)).any() for o in operations]
     return ListedReport(
-        file,
-        report.title,
-        report.machine,
-        len(report.versions),
-        len(shown),
-        fails,
-        sum(bool(one.changes) for one in shown),
-        sum(one.unstable for one in shown),
+        file=file,
+        title=report.title,
+        machine=report.machine,
+        versions=len(report.versions),
+        operations=len(operations),
+        fails=int(sum(fails)),
+        changes=sum(bool(operation.changes) for operation in operations),
+        unstable=sum(operation.unstable for operation in operations),
     )
 
 
-def slugs(names: Iterable[str]) -> list[str]:
-    """Return a file's name for each name: of small letters, figures and hyphens, and all distinct.
+def unique_file_names(names: Iterable[str]) -> list[str]:
+    """Return a distinct file name for each name, of lower-case letters, digits and hyphens.
 
     Examples
     --------
-    >>> slugs(["RHEL 8 m1", "RHEL-8 M1", "../.."])
+    >>> unique_file_names(["RHEL 8 m1", "RHEL-8 M1", "../.."])
     ['rhel-8-m1.html', 'rhel-8-m1-2.html', 'timeline.html']
     """
-    taken, found = {"index"}, []
+    taken, file_names = {"index"}, []
     for name in names:
         plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
-        slug = re.sub(r"[^a-z0-9]+", "-", plain)[:_LONGEST].strip("-") or "timeline"
-        numbered = (f"{slug}-{number}" for number in range(2, len(taken) + 3))
-        chosen_slug = slug if slug not in taken else next(one for one in numbered if one not in taken)
-        taken.add(chosen_slug)
-        found.append(f"{chosen_slug}.html")
-    return found
+        slug = base = re.sub(r"[^a-z0-9]+", "-", plain)[:_LONGEST].strip("-") or "timeline"
+        number = 1
+        while slug in taken:
+            number += 1
+            slug = f"{base}-{number}"
+        taken.add(slug)
+        file_names.append(f"{slug}.html")
+    return file_names

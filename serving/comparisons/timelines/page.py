@@ -1,4 +1,4 @@
-"""The page of one timeline: self-contained, drawn by scripts of its own from numbers that it has inside."""
+"""The page of one timeline: self-contained HTML, with charts drawn by scripts from embedded numbers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -26,15 +27,25 @@ from serving.comparisons.timelines.assembled import (
     TimelineReport,
     TimelineVersion,
 )
-from serving.comparisons.timelines.judged import Marks
 from serving.reports.charts import counted, percent
 from serving.reports.rendering import render
 
+#: Marks, as in `serving.comparisons.timelines.judged.MARK`.
+UNSURE, FAIL, INVALID = 2, 3, 4
 _SIGNIFICANT = 4
+#: Column of the median.
+_MEDIAN = 2
+#: Probabilities are written in tenths of a percent.
+_TENTHS = 1000
+#: Number of colours of heat maps.
+_COLOURS = 9
+#: Scripts, in the order of their dependencies.
+NAMES = ("data", "words", "chart", "walk", "table", "heat", "page")
+_FOLDER = files("serving.reports") / "templates" / "timelines"
 
 
 def amount(value: float) -> str:
-    """Write a value with four significant digits, or all before the point; NaN as a dash."""
+    """Return a value as text with four significant digits, or all before the point; NaN as a dash."""
     if not math.isfinite(value):
         return "\N{EN DASH}"
     whole = math.floor(math.log10(abs(value))) if value else 0
@@ -43,41 +54,36 @@ def amount(value: float) -> str:
 
 
 def moved(share: float) -> str:
-    """Write a change whose sign says whether it is for the better: ``12.3 % worse``."""
+    """Return a change in words, such as ``12.3 % worse``; negative is worse."""
     return f"{percent(abs(share))} {'worse' if share < 0 else 'better'}"
 
 
 def told(change: Change, versions: Sequence[TimelineVersion], configurations: int) -> str:
-    """Say what changed, when, and at how many threads if there are several configurations."""
+    """Return a change in words: its size, its versions, and, of several configurations, its threads."""
     first, last = versions[change.first].name, versions[change.last].name
     crept = "crept " if change.kind == "creep" else ""
     when = f"with {first}" if first == last else f"from {first} to {last}"
-    where = f" (threads:\N{NO-BREAK SPACE}{change.threads})" if configurations > 1 else ""
-    return f"{crept}{moved(change.share)} {when}{where}"
+    threads = f" (threads:\N{NO-BREAK SPACE}{change.threads})" if configurations > 1 else ""
+    return f"{crept}{moved(change.share)} {when}{threads}"
 
 
 def some(names: Sequence[str], most: int = 3, between: str = ", ") -> str:
-    """Name the first few, and say how many there are beside them."""
+    """Return the first names, `most` at most, and the number of the others."""
     rest = len(names) - most
     return between.join(names[:most]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
-#: In this order: each uses those before it.
-NAMES = ("data", "words", "chart", "walk", "table", "heat", "page")
-_FOLDER = files("serving.reports") / "templates" / "timelines"
-
-
 def scripts() -> list[Markup]:
-    """Return the text of each script: d3 as it is installed, then our own."""
+    """Return the text of each script: the installed d3, then ours."""
     from xstatic.pkg.d3 import BASE_DIR
 
     library = Path(BASE_DIR, "d3.js").read_text("utf-8")
-    own = [(_FOLDER / f"{name}.js").read_text("utf-8") for name in NAMES]
-    return [Markup(text) for text in (library, *own)]  # noqa: S704 - our own files
+    ours = [(_FOLDER / f"{name}.js").read_text("utf-8") for name in NAMES]
+    return [Markup(text) for text in (library, *ours)]  # noqa: S704 - trusted files
 
 
 def policy(texts: Sequence[str]) -> str:
-    """Return a content security policy: these scripts run, nothing else, and nothing is loaded."""
+    """Return a content security policy that allows only these scripts, and loads nothing."""
     digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts)
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
     return (
@@ -86,19 +92,14 @@ def policy(texts: Sequence[str]) -> str:
     )
 
 
-#: Probabilities are written in tenths of a percent.
-_TENTHS = 1000
-_STOPS = 9
-
-
 def embedded(content: Any) -> Markup:
-    """Return JSON for a ``script`` element, which nothing in it can close."""
+    """Return JSON for a ``script`` element, without characters that could close it."""
     text = json.dumps(_visible(content), separators=(",", ":"), allow_nan=False)
-    return Markup(text.replace("<", "\\u003c"))  # noqa: S704 - a script element's text has no other way out
+    return Markup(text.replace("<", "\\u003c"))  # noqa: S704 - "<" is the only way to end a script's text
 
 
 def _visible(content: Any) -> Any:
-    """Return the same with names as they are shown: scripts put them on the page as they are."""
+    """Return a copy of JSON content without invisible characters, as scripts show texts unchanged."""
     if isinstance(content, str):
         return visible(content)
     if isinstance(content, dict):
@@ -107,20 +108,20 @@ def _visible(content: Any) -> Any:
 
 
 def packed(values: ArrayLike) -> str:
-    """Return values as base64 of little-endian float32 in row order; what is not finite is NaN."""
+    """Return values as base64 of little-endian float32 in row order, with NaN for infinite ones."""
     with np.errstate(over="ignore"):
         narrow = np.asarray(values).astype("<f4")
     return base64.b64encode(np.where(np.isfinite(narrow), narrow, np.float32("nan")).tobytes()).decode()
 
 
 def link(source: str) -> str:
-    """Return a relative reference to a result, quoted whatever it is called; empty if there is none."""
+    """Return the quoted relative reference to a result; empty if `source` is."""
     return "./" + quote(source.lstrip("/"), errors="surrogateescape") if source else ""
 
 
 def operation_data(operation: TimelineOperation) -> Markup:
-    """Return what one operation's chart and columns show."""
-    tenths = np.round(operation.probability * _TENTHS)
+    """Return the JSON of one operation's chart and columns."""
+    tenths = np.round(operation.probability * _TENTHS).tolist()
     return embedded(
         {
             "benchmark": operation.benchmark,
@@ -130,125 +131,105 @@ def operation_data(operation: TimelineOperation) -> Markup:
             "threads": operation.threads,
             "featured": operation.featured,
             "five": packed(operation.five),
-            "beside": _digits(operation.against_baseline),
-            "before": _digits(operation.against_before),
-            "probability": [None if one != one else int(one) for one in tenths.tolist()],  # noqa: PLR0124 - NaN
+            "beside": "".join(map(str, operation.against_baseline.tolist())),
+            "before": "".join(map(str, operation.against_before.tolist())),
+            "probability": [None if math.isnan(value) else int(value) for value in tenths],
             "words": {str(at): list(words) for at, words in operation.words.items()},
             "changes": [(c.kind, c.first, c.last, c.share, c.threads) for c in operation.changes],
         }
     )
 
 
-def _digits(marks: Marks) -> str:
-    return (np.asarray(marks, np.uint8) + ord("0")).tobytes().decode("ascii")
-
-
-def _colours(report: TimelineReport) -> list[str]:
-    """Return stops of cividis: perceptually uniform, and the same to the colour-blind."""
-    if not report.heats:
-        return []
-    from matplotlib import colormaps
-    from matplotlib.colors import to_hex
-
-    return [to_hex(colour) for colour in colormaps["cividis"].resampled(_STOPS)(range(_STOPS))]
-
-
 @dataclass(frozen=True)
 class ListedReport:
-    """A timeline in the list."""
+    """A timeline in the index."""
 
-    file: str  # its path beside the list, with slashes
+    file: str  # relative path, with slashes
     title: str
     machine: str
     versions: int
     operations: int
-    #: fails, changes, unstable: how many operations have a version judged fail, a lasting change, or too much
-    #: noise
-    fails: int
+    fails: int  # fails, changes, unstable: operations with a fail, with a lasting change, with too much noise
     changes: int
     unstable: int
 
     @property
     def href(self) -> str:
-        """Its quoted, relative reference."""
+        """The quoted relative reference."""
         return link(self.file)
 
 
 def contents(listed: Sequence[ListedReport]) -> str:
-    """Return the list as one HTML text without scripts; where most has to be looked at comes first."""
+    """Return the index as HTML without scripts; reports with most fails come first."""
     ordered = sorted(
-        listed, key=lambda one: (-one.fails, -one.changes, -one.unstable, one.title, one.machine)
+        listed, key=lambda row: (-row.fails, -row.changes, -row.unstable, row.title, row.machine)
     )
     return render("timelines/contents.html", listed=ordered)
 
 
-UNSURE, FAIL, INVALID = 2, 3, 4
-_MEDIAN = 2
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What one operation's chart shows, in words."""
+    """The content of one operation's chart in words."""
 
     number: int  # index of the operation in the report
     operation: TimelineOperation
-    #: as a share, the greatest loss of its lasting changes, or, if that is more, the usual one beside the
-    #: baseline of the versions judged fail
+    #: the largest lasting loss as a share, or the median loss of versions that fail against the baseline, if
+    #: that is larger
     severity: float
-    worse: tuple[str, ...]  # worse, better: its lasting changes, the greatest first
+    worse: tuple[str, ...]  # worse, better: lasting changes, the largest first
     better: tuple[str, ...]
-    verdicts: str  # which versions were judged fail; empty if none was
-    marked: bool  # whether a verdict is unsure or fail, or something changed for good
+    verdicts: str  # the versions that fail; may be empty
+    marked: bool  # whether a version is unsure or fails, or the level changed
 
     @property
     def bad(self) -> bool:
-        """Whether it belongs to what to look at first."""
+        """Whether it got worse."""
         return bool(self.worse or self.verdicts)
 
     @property
     def much(self) -> str:
-        """How much worse it became, in words."""
+        """The severity in words."""
         return moved(-self.severity) if self.severity > 0 else "not worse in the median"
 
     @property
     def gain(self) -> float:
-        """The greatest lasting change for the better, as a share."""
+        """The largest lasting improvement, as a share."""
         return max((change.share for change in self.operation.changes), default=0.0)
 
     @property
     def words(self) -> str:
-        """All of it in one line."""
+        """All changes and verdicts in one line."""
         line = "; ".join(filter(None, [self.listed("worse"), self.listed("better"), self.verdicts]))
         return line[:1].upper() + line[1:]
 
     def listed(self, which: Literal["worse", "better"]) -> str:
-        """Name the greatest few of its lasting changes."""
+        """Return the largest lasting changes in words."""
         return some(getattr(self, which), between="; ")
 
 
 def findings(report: TimelineReport) -> list[Finding]:
     """Return a finding per operation, in the report's order."""
-    return [_finding(report, number, one) for number, one in enumerate(report.operations)]
+    return [_finding(report, number, operation) for number, operation in enumerate(report.operations)]
 
 
 def worst(found: Sequence[Finding]) -> list[Finding]:
-    """Return those that got worse, the worst first."""
-    return sorted((one for one in found if one.bad), key=lambda one: -one.severity)
+    """Return the findings that got worse, the worst first."""
+    return sorted((finding for finding in found if finding.bad), key=lambda finding: -finding.severity)
 
 
 def gained(found: Sequence[Finding]) -> list[Finding]:
-    """Return those that became better for good, the greatest gain first."""
-    return sorted((one for one in found if one.better), key=lambda one: -one.gain)
+    """Return the findings with a lasting improvement, the largest first."""
+    return sorted((finding for finding in found if finding.better), key=lambda finding: -finding.gain)
 
 
 def shaky(found: Sequence[Finding]) -> list[Finding]:
-    """Return the unstable ones, the most unstable first."""
-    unstable = (one for one in found if one.operation.unstable)
-    return sorted(unstable, key=lambda one: -np.nan_to_num(one.operation.instability))
+    """Return the findings about unstable operations, the most unstable first."""
+    unstable = (finding for finding in found if finding.operation.unstable)
+    return sorted(unstable, key=lambda finding: -np.nan_to_num(finding.operation.instability))
 
 
 def ranked(found: Sequence[Finding]) -> list[int]:
-    """Return each operation's place when the worst come first, then what has marks, then the others."""
+    """Return the rank of each finding: first those that got worse, then those with marks."""
     order = sorted(
         range(len(found)), key=lambda at: (not found[at].bad, -found[at].severity, not found[at].marked)
     )
@@ -256,7 +237,7 @@ def ranked(found: Sequence[Finding]) -> list[int]:
 
 
 def losses(operation: TimelineOperation, baseline: int) -> Floats:
-    """Return how much worse each version's featured median is than the baseline's, as a share."""
+    """Return the loss of each version's featured median against the baseline's, as a share."""
     medians = operation.five[operation.featured, :, _MEDIAN]
     with np.errstate(divide="ignore", invalid="ignore"):
         change = medians / medians[baseline] - 1
@@ -265,44 +246,55 @@ def losses(operation: TimelineOperation, baseline: int) -> Floats:
 
 def _finding(report: TimelineReport, number: int, operation: TimelineOperation) -> Finding:
     changes = sorted(operation.changes, key=lambda change: -abs(change.share))
-    many = len(operation.threads)
-    bad = tuple(told(change, report.versions, many) for change in changes if change.share < 0)
-    good = tuple(told(change, report.versions, many) for change in changes if change.share >= 0)
-    both = operation.against_baseline, operation.against_before
-    fails = (both[0] == FAIL) | (both[1] == FAIL)
-    lost = losses(operation, report.baseline)[fails]
-    known = lost[np.isfinite(lost)]
-    usual = float(np.median(known)) if known.size else 0.0
-    severity = max(0.0, usual, *(-change.share for change in changes))
-    marked = bool(changes) or any(np.isin(one, (UNSURE, FAIL)).any() for one in both)
-    return Finding(number, operation, severity, bad, good, _verdicts(report, operation), marked)
+    words = [(change.share, told(change, report.versions, len(operation.threads))) for change in changes]
+    marks = np.array([operation.against_baseline, operation.against_before])
+    lost = losses(operation, report.baseline)[(marks == FAIL).any(axis=0)]
+    lost = lost[np.isfinite(lost)]
+    usual = float(np.median(lost)) if lost.size else 0.0
+    return Finding(
+        number=number,
+        operation=operation,
+        severity=max(0.0, usual, *(-change.share for change in changes)),
+        worse=tuple(text for share, text in words if share < 0),
+        better=tuple(text for share, text in words if share >= 0),
+        verdicts=_verdicts(report, operation),
+        marked=bool(changes) or bool(np.isin(marks, (UNSURE, FAIL)).any()),
+    )
 
 
 def _verdicts(report: TimelineReport, operation: TimelineOperation) -> str:
-    began, below = _named(report, operation.against_before), _named(report, operation.against_baseline)
-    told_of = [f"began with {some(began)}"] if began else []
+    began, below = (
+        [report.versions[at].name for at in np.flatnonzero(marks == FAIL)]
+        for marks in (operation.against_before, operation.against_baseline)
+    )
+    parts = [f"began with {some(began)}"] if began else []
     if below:
-        sure = np.nanmax(np.append(operation.probability[operation.against_baseline == FAIL], -1))
-        likely = f", the surest with {percent(float(sure))}" if sure >= 0 else ""
-        told_of += [f"{counted(len(below), 'version')} worse than the baseline ({some(below, 1)}{likely})"]
-    return "judged fail: " + "; ".join(told_of) if told_of else ""
-
-
-def _named(report: TimelineReport, marks: Marks) -> list[str]:
-    return [report.versions[at].name for at in np.flatnonzero(marks == FAIL)]
+        probability = np.nanmax(np.append(operation.probability[operation.against_baseline == FAIL], -1))
+        surest = f", the surest with {percent(float(probability))}" if probability >= 0 else ""
+        parts += [f"{counted(len(below), 'version')} worse than the baseline ({some(below, 1)}{surest})"]
+    return "judged fail: " + "; ".join(parts) if parts else ""
 
 
 def page(report: TimelineReport) -> str:
     """Return a timeline as one self-contained HTML text.
 
-    Seed 000, section 5.1 and figure 5.1: the rules, per benchmark a chart per operation and the table of
-    medians of the featured configuration; before them what to look at first.
+    After seed 000, section 5.1 and figure 5.1: a summary, the rules, and per benchmark a chart per operation
+    and the table of medians of the featured configuration.
     """
     found, texts = findings(report), scripts()
-    sections: dict[str, list[Finding]] = {}
-    for one in found:
-        sections.setdefault(one.operation.benchmark, []).append(one)
-    versions = [(one.name, one.measured_at or "", link(one.source)) for one in report.versions]
+    sections = defaultdict[str, list[Finding]](list)
+    for finding in found:
+        sections[finding.operation.benchmark].append(finding)
+    versions = [
+        (version.name, version.measured_at or "", link(version.source)) for version in report.versions
+    ]
+    colours: list[str] = []
+    if report.heats:
+        from matplotlib import colormaps
+        from matplotlib.colors import to_hex
+
+        # cividis is perceptually uniform, and looks the same to the colour-blind
+        colours = [to_hex(colour) for colour in colormaps["cividis"].resampled(_COLOURS)(range(_COLOURS))]
     return render(
         "timelines/page.html",
         report=report,
@@ -311,17 +303,16 @@ def page(report: TimelineReport) -> str:
         good=gained(found),
         unstable=shaky(found),
         ranks=ranked(found),
-        configurations=sorted({threads for one in report.operations for threads in one.threads}),
-        shared=embedded({"versions": versions, "baseline": report.baseline, "colours": _colours(report)}),
-        data=[operation_data(one) for one in report.operations],
-        heats=[_heat(report, heat) for heat in report.heats],
+        configurations=sorted({threads for row in report.operations for threads in row.threads}),
+        shared=embedded({"versions": versions, "baseline": report.baseline, "colours": colours}),
+        data=[operation_data(operation) for operation in report.operations],
+        heats=[_heat_content(report, heat) for heat in report.heats],
         scripts=texts,
         policy=policy(texts),
     )
 
 
-def _heat(report: TimelineReport, heat: HeatMap) -> dict[str, object]:
-    """Return a heat map, the data of its chart, and its summary, for the template."""
+def _heat_content(report: TimelineReport, heat: HeatMap) -> dict[str, object]:
     numbers = {"seconds": packed(heat.seconds), "values": packed(heat.values)}
     return {
         "heat": heat,
@@ -333,12 +324,12 @@ def _heat(report: TimelineReport, heat: HeatMap) -> dict[str, object]:
 
 
 def summary(heat: HeatMap) -> str:
-    """Say what a heat map shows: its range, and which rows are highest and lowest on the whole."""
-    known = np.isfinite(heat.values)
-    counts = known.sum(axis=1)
+    """Return a summary of a heat map: its range, and the rows with the highest and the lowest mean."""
+    present = np.isfinite(heat.values)
+    counts = present.sum(axis=1)
     if not counts.any():
         return "No sample is known."
-    sums = np.where(known, heat.values, 0).sum(axis=1)
+    sums = np.where(present, heat.values, 0).sum(axis=1)
     means = np.divide(sums, counts, out=np.full(len(counts), np.nan), where=counts > 0)
     high, low = int(np.nanargmax(means)), int(np.nanargmin(means))
     return (

@@ -1,10 +1,11 @@
-"""A judgement in the XML layout of seed 000, figure 6.1, with all that it takes to judge the same again."""
+"""Comparisons and verdicts in the XML layout of seed 000, figure 6.1, with all data to judge them again."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -30,87 +31,80 @@ from features.comparisons.history import siblings_worse
 from serving.comparisons import render
 from serving.comparisons.judge import Judgement
 
-#: Elements bear the names that JSON has, but for lists: each stands for one of its parts.
+#: Names of the elements in lists, by the name of the list in JSON; all other names are those of JSON.
 ELEMENTS = {"reasons": "reason", "remarks": "remark", "examples": "example", "words": "words"}
-#: What the comparison has as attributes of its own.
-_ELSEWHERE = ("comparison_id", "benchmark", "operation", "verdict")
+#: Fields of a verdict that are attributes of the comparison.
+_OF_COMPARISON = ("comparison_id", "benchmark", "operation", "verdict")
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+#: Columns whose values identify a report: a machine and two versions or ranges of versions.
+_REPORT = ("machine", "baseline_from", "baseline_to", "target_from", "target_to")
+_LABEL_COLUMNS = ("status", "annotator", "labelled_by", "labelled_at")
+#: Most samples in one element, because parsers bound the length of attributes.
+_SAMPLES_PER_ELEMENT = 10_000
+
+Floats = NDArray[np.float64]
 
 
 def verdict_elements(judgement: Judgement, *, flipped: bool = True) -> list[Any]:
-    """Return an element for every comparison: numbers and names as attributes, sentences as text.
+    """Return an element per comparison: numbers and names as attributes, sentences as text.
 
-    `flipped`: whether to look for what would flip the verdicts.
+    `flipped`: compute the counterfactuals.
     """
     from lxml import etree
 
     content = json.loads(render.as_json(judgement, flipped=flipped))
     model = {"model": content["model"]["uri"], "decided": content["model"]["decided"]["told"]}
-    return [_verdict(etree, model | one) for one in content["verdicts"]]
+    elements = []
+    for verdict in content["verdicts"]:
+        elements.append(etree.Element("verdict"))
+        _fill(elements[-1], model | {k: v for k, v in verdict.items() if k not in _OF_COMPARISON})
+    return elements
 
 
 def verdicts_written(judgement: Judgement, *, flipped: bool = True) -> dict[str, bytes]:
-    """Return the same as bytes, by comparison_id; in ASCII, which any document may hold."""
+    """Return the elements of `verdict_elements` as ASCII bytes, by comparison_id."""
     from lxml import etree
 
     elements = verdict_elements(judgement, flipped=flipped)
     return {
-        one.comparison_id: etree.tostring(element)
-        for one, element in zip(judgement.verdicts, elements, strict=True)
+        verdict.comparison_id: etree.tostring(element)
+        for verdict, element in zip(judgement.verdicts, elements, strict=True)
     }
 
 
 def printable(text: str) -> str:
-    """Replace what XML cannot hold."""
+    """Replace the characters that XML cannot contain."""
     return _NO_XML.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def _verdict(etree: Any, content: dict[str, Any]) -> Any:
-    element = etree.Element("verdict")
-    _fill(etree, element, {name: value for name, value in content.items() if name not in _ELSEWHERE})
-    return element
+def _fill(element: Any, content: Mapping[str, Any]) -> None:
+    """Add the content of a JSON object, without null and empty values."""
+    from lxml import etree
 
-
-def _fill(etree: Any, element: Any, content: dict[str, Any]) -> None:
-    """Write what is known: what is null or empty in JSON is left out."""
     for name, value in content.items():
         if isinstance(value, dict):
-            _fill(etree, etree.SubElement(element, name), value)
+            _fill(etree.SubElement(element, name), value)
         elif isinstance(value, list):
-            for one in value:
-                _add(etree, etree.SubElement(element, ELEMENTS[name]), one)
+            for item in value:
+                child = etree.SubElement(element, ELEMENTS[name])
+                if isinstance(item, str):
+                    child.text = printable(item)
+                else:
+                    _fill(child, item)
         elif value not in (None, ""):
             element.set(name, printable(str(value)))
 
 
-def _add(etree: Any, element: Any, content: str | dict[str, Any]) -> None:
-    if isinstance(content, str):
-        element.text = printable(content)
-    else:
-        _fill(etree, element, content)
-
-
-Floats = NDArray[np.float64]
-
-#: What a report compares: a machine's two versions, or ranges of them.
-_PAIR = ("machine", "baseline_from", "baseline_to", "target_from", "target_to")
-_OF_LABEL = ("status", "annotator", "labelled_by", "labelled_at")
-#: So many samples stand in one element: parsers bound the length of an attribute.
-_AT_ONCE = 10_000
-
-
 def as_xml(judgement: Judgement, tables: ComparisonTables) -> bytes:
-    """Write what was judged, and the verdicts as ``result_status``, in the layout of figure 6.1.
+    """Write comparisons, their verdicts as ``result_status``, and the notes, in the layout of figure 6.1.
 
-    Reading it (`data.comparisons.formats.comparison_xml`) and judging it again gives the same verdicts and
-    probabilities, and the same labels.
+    Judging the result of `data.comparisons.formats.comparison_xml` again gives equal verdicts and
+    probabilities; labels are kept.
 
-    `judgement`: its notes become elements ``note``.
-    `tables`: what the judgement was made from. Samples are written beside the numbers of the figure, and the
-    versions before the baseline and after the target that features look at; summaries stay summaries.
-    Returns: one ``comparison_results`` for every machine and pair of versions, in ``reports`` where there are
-    several. XML has no numbers that are not finite: a comparison with one is written without its sides, which
-    is invalid likewise.
+    `tables`: the judged comparisons. Samples, earlier and later versions are written in addition to the
+    numbers of the figure; summaries stay summaries.
+    Returns one ``comparison_results`` per machine and pair of versions, in ``reports`` if there are several.
+    XML has no infinite numbers: a comparison with one is written without its sides, which is invalid, too.
     """
     statuses = [verdict.verdict for verdict in judgement.verdicts]
     return written(tables, statuses, lambda: verdict_elements(judgement), judgement.notes)
@@ -124,25 +118,29 @@ def written(
 ) -> bytes:
     """Write comparisons in the layout of figure 6.1; see `as_xml`.
 
-    `statuses`: what ``result_status`` is of each; empty: there is none.
-    `verdicts`: returns an element for each.
+    `statuses`: the ``result_status`` of each comparison; empty: the attribute is omitted.
+    `verdicts`: returns an element for each comparison.
     """
     from lxml import etree
 
     comparisons = tables.comparisons
-    columns = [name for name in (*_PAIR, *UUIDS) if name in comparisons]
+    columns = [name for name in (*_REPORT, *UUIDS) if name in comparisons]
     report = comparisons.groupby(columns, sort=False, dropna=False).ngroup().to_numpy()
     root = etree.Element("reports")
     nodes = [
-        etree.SubElement(root, "comparison_results", _about(row))
+        etree.SubElement(
+            root,
+            "comparison_results",
+            {name: printable(row[name]) for name in (*UUIDS, "machine") if not pd.isna(row.get(name))},
+        )
         for _, row in comparisons[~pd.Series(report).duplicated().to_numpy()].iterrows()
     ]
-    # what overflows is not written
+    # numbers that overflow are not written
     with np.errstate(over="ignore", invalid="ignore"):
-        content = _Content(tables)
-        told = None if verdicts is None else verdicts()
+        writer = _ComparisonWriter(tables)
+        elements = [None] * len(statuses) if verdicts is None else verdicts()
         for row, status in enumerate(statuses):
-            content.add(etree, nodes[report[row]], row, status, None if told is None else told[row])
+            writer.add_comparison(nodes[report[row]], row, status, elements[row])
     root = nodes[0] if len(nodes) == 1 else root
     for note in notes:
         etree.SubElement(root, "note").text = printable(note)
@@ -150,26 +148,27 @@ def written(
     return visible_xml(document)
 
 
-class _Content:
-    """What is written of the comparisons of tables, by their rows."""
-
+class _ComparisonWriter:
     def __init__(self, tables: ComparisonTables) -> None:
+        from lxml import etree
+
+        self.add_element = etree.SubElement
         self.sides = sides = Sides.of(tables)
         self.moments = _moments(sides.baseline), _moments(sides.target)
         self.first = np.searchsorted(sides.comparison, np.arange(sides.n_comparisons + 1))
-        known = tables.results.drop_duplicates(OPERATION)[[*OPERATION, "unit"]]
-        units = tables.comparisons[OPERATION].merge(known, on=OPERATION, how="left")["unit"]
+        units = tables.results.drop_duplicates(OPERATION)[[*OPERATION, "unit"]]
+        units = tables.comparisons[OPERATION].merge(units, on=OPERATION, how="left")["unit"]
         self.units = units.fillna(UNKNOWN).tolist()
         identifiers = tables.comparisons["comparison_id"].map(printable)
         self.identifiers = identifiers.where(~identifiers.duplicated(), "").tolist()
-        self.labels = _labels(tables)
+        self.labels = _label_attributes(tables)
         self.names = tables.comparisons[["benchmark", "operation"]].to_numpy().tolist()
         self.siblings_worse = siblings_worse(sides)
 
-    def add(self, etree: Any, report: Any, row: int, status: str, told: Any) -> None:
-        """Add a comparison to its report, and in it the element that says what is `told`, if any."""
+    def add_comparison(self, report: Any, row: int, status: str, verdict: Any) -> None:
+        """Add a comparison to its report, with the element `verdict` unless it is None."""
         configurations = range(self.first[row], self.first[row + 1])
-        lower = any(self.sides.sign[configuration] < 0 for configuration in configurations)
+        lower = any(self.sides.sign[at] < 0 for at in configurations)
         attributes = {
             "comparison_id": self.identifiers[row],
             "benchmark_name": printable(self.names[row][0]),
@@ -180,81 +179,76 @@ class _Content:
         }
         if np.isfinite(self.siblings_worse[row]):
             attributes["siblings_worse"] = repr(float(self.siblings_worse[row]))
-        node = etree.SubElement(report, "comparison_result", attributes)
-        if told is not None:
-            node.append(told)
+        node = self.add_element(report, "comparison_result", attributes)
+        if verdict is not None:
+            node.append(verdict)
         for label in self.labels[row]:
-            etree.SubElement(node, LABEL, label)
-        if all(self._is_finite(configuration) for configuration in configurations):
-            for configuration in configurations:
-                self._configuration(etree, node, configuration)
+            self.add_element(node, LABEL, label)
+        if all(self._is_finite(at) for at in configurations):
+            for at in configurations:
+                self._add_configuration(node, at)
 
-    def _is_finite(self, row: int) -> bool:
+    def _is_finite(self, at: int) -> bool:
         return all(
-            np.isfinite(five[row]).all() or (not samples.lengths[row] and np.isnan(five[row]).all())
+            np.isfinite(five[at]).all() or (not samples.lengths[at] and np.isnan(five[at]).all())
             for _, samples, five in self.sides.both
         )
 
-    def _configuration(self, etree: Any, parent: Any, row: int) -> None:
-        node = etree.SubElement(parent, "result", threads_no=str(self.sides.threads[row]))
-        before, after = self.sides.baseline_five[row, 2], self.sides.target_five[row, 2]
+    def _add_configuration(self, parent: Any, at: int) -> None:
+        node = self.add_element(parent, "result", threads_no=str(self.sides.threads[at]))
+        before, after = self.sides.baseline_five[at, 2], self.sides.target_five[at, 2]
         if before and np.isfinite(after / before):
             node.set("median_diff", f"{100 * (after / before - 1):.0f}")
         for tag, (_, samples, five), moments in zip(
             (BASE, TARGET), self.sides.both, self.moments, strict=True
         ):
-            named = dict(zip(ATTRIBUTES.values(), (*five[row], *moments[row]), strict=True))
-            given = {name: repr(float(value)) for name, value in sorted(named.items()) if np.isfinite(value)}
-            if given:
-                _add_samples(etree, etree.SubElement(node, tag, given), samples, row)
+            numbers = dict(zip(ATTRIBUTES.values(), (*five[at], *moments[at]), strict=True))
+            finite = {
+                name: repr(float(value)) for name, value in sorted(numbers.items()) if np.isfinite(value)
+            }
+            if finite:
+                self._add_samples(self.add_element(node, tag, finite), samples, at)
         for tag, samples in ((EARLIER, self.sides.history), (LATER, self.sides.later)):
-            if samples.lengths[row]:
-                _add_samples(etree, etree.SubElement(node, tag), samples, row)
+            if samples.lengths[at]:
+                self._add_samples(self.add_element(node, tag), samples, at)
+
+    def _add_samples(self, node: Any, samples: Samples, at: int) -> None:
+        for order, values in samples.versions(at):
+            if not np.isfinite(values).all():  # possible in earlier and later versions only
+                continue
+            for start in range(0, len(values), _SAMPLES_PER_ELEMENT):
+                text = " ".join(map(repr, values[start : start + _SAMPLES_PER_ELEMENT].tolist()))
+                self.add_element(node, "samples", order=str(order), values=text)
 
 
-def _add_samples(etree: Any, node: Any, samples: Samples, row: int) -> None:
-    for order, values in samples.versions(row):
-        if not np.isfinite(values).all():  # of a version before: the comparison itself has none
-            continue
-        for start in range(0, len(values), _AT_ONCE):
-            text = " ".join(map(repr, values[start : start + _AT_ONCE].tolist()))
-            etree.SubElement(node, "samples", order=str(order), values=text)
-
-
-def _labels(tables: ComparisonTables) -> list[list[dict[str, str]]]:
-    """Return what people say of every comparison, as attributes: what is known."""
-    given: dict[str, list[dict[str, str]]] = {}
-    for label in tables.labels[["comparison_id", *_OF_LABEL]].to_dict("records"):
-        known = {name: str(label[name]) for name in _OF_LABEL if not pd.isna(label[name])}
-        if "labelled_at" in known:
-            known["labelled_at"] = label["labelled_at"].isoformat()
-        if known.get("labelled_by") in {known.get("annotator"), UNKNOWN}:
-            del known["labelled_by"]
-        own = given.setdefault(str(label["comparison_id"]), [])
-        own.append({name: printable(value) for name, value in known.items()})
-    return [given.get(key, []) for key in tables.comparisons["comparison_id"]]
-
-
-def _about(row: pd.Series) -> dict[str, str]:
-    """Return the attributes of a report: those of figure 6.1 where they are known, and the machine."""
-    known = {name: row[name] for name in (*UUIDS, "machine") if name in row and not pd.isna(row[name])}
-    return {name: printable(value) for name, value in known.items()}
+def _label_attributes(tables: ComparisonTables) -> list[list[dict[str, str]]]:
+    labels = defaultdict[str, list[dict[str, str]]](list)
+    for label in tables.labels[["comparison_id", *_LABEL_COLUMNS]].to_dict("records"):
+        attributes = {name: str(label[name]) for name in _LABEL_COLUMNS if not pd.isna(label[name])}
+        if "labelled_at" in attributes:
+            attributes["labelled_at"] = label["labelled_at"].isoformat()
+        if attributes.get("labelled_by") in {attributes.get("annotator"), UNKNOWN}:
+            del attributes["labelled_by"]
+        labels[str(label["comparison_id"])].append(
+            {name: printable(value) for name, value in attributes.items()}
+        )
+    return [labels.get(key, []) for key in tables.comparisons["comparison_id"]]
 
 
 def _moments(samples: Samples) -> Floats:
-    """Return mean and standard deviation of every list, NaN where there is none."""
-    found = np.full((len(samples.starts), 2), np.nan)
+    """Return mean and standard deviation of every list, shape (n_lists, 2), NaN if undefined."""
+    moments = np.full((len(samples.starts), 2), np.nan)
     for rows, matrix in samples.matrices():
-        found[rows, 0] = matrix.mean(axis=1)
+        moments[rows, 0] = matrix.mean(axis=1)
         if matrix.shape[1] > 1:
-            found[rows, 1] = matrix.std(axis=1, ddof=1)
-    return found
+            moments[rows, 1] = matrix.std(axis=1, ddof=1)
+    return moments
 
 
 def xml_schema(*, answered: bool = False) -> dict[str, Any]:
-    """Return the JSON Schema of a body in the layout of seed 000, figure 6.1, or of the answer to it.
+    """Return the JSON Schema of a request in the layout of figure 6.1, or of its answer.
 
-    A body may be an earlier answer; what that says beside ``result_status`` is not read.
+    A request may be an earlier answer, whose verdicts are ignored except for ``result_status``.
     """
     text = (files("serving.comparisons.xml") / "schema.json").read_text(encoding="utf-8")
     schema: dict[str, Any] = json.loads(text)

@@ -250,7 +250,7 @@ def test_what_a_server_cannot_keep_labels_in_is_told_before_it_listens(tmp_path,
     (tmp_path / "text.db").write_text("no database " * 100)
     for options, told in (
         ({"labels": "nowhere"}, "expected sqlite:///FILE"),
-        ({"labels": f"sqlite:///{tmp_path}/no/labels.db"}, "no such directory"),
+        ({"labels": f"sqlite:///{tmp_path}/no/labels.db"}, "the directory does not exist"),
         ({"labels": f"sqlite:///{tmp_path}/text.db"}, "file is not a database"),
         (
             {"labels": f"sqlite:///{tmp_path}/l.db", "comparisons": f"{tmp_path}/no"},

@@ -85,9 +85,9 @@ def test_changes_are_negative_where_performance_got_worse_whichever_way_it_is_me
     offered = Offered.of(small())
     found = list(changes(offered.part(np.array([1])).sides))
     assert [(one.threads, round(one.change, 6)) for one in found] == [(1, -0.1), (4, 0.05)]
-    assert [(one.told, one.level) for one in found] == [("\u221210.0", "worse-4"), ("+5.0", "better-3")]
-    assert ChangeCell(1, None).told == "\u2013"
-    assert ChangeCell(1, -0.0004).told == "0.0"
+    assert [(one.text, one.level) for one in found] == [("\u221210.0", "worse-4"), ("+5.0", "better-3")]
+    assert ChangeCell(1, None).text == "\u2013"
+    assert ChangeCell(1, -0.0004).text == "0.0"
 
 
 def test_boxes_stand_left_of_their_baseline_where_they_are_worse_and_none_leaves_the_drawing():

@@ -24,7 +24,7 @@ from data.comparisons.tables import LABEL_STATUSES
 from data.errors import InputError
 from data.tables.documents import MOMENT, moment
 from serving.comparisons import render
-from serving.comparisons.body import answer_json, answer_xml
+from serving.comparisons.endpoints import answer_json, answer_xml
 from serving.comparisons.judge import judge
 from serving.comparisons.xml.report import ELEMENTS, as_xml, xml_schema
 from serving.models import ModelRef, Served

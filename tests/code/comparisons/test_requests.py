@@ -13,7 +13,7 @@ from data.comparisons.sides import Samples, five_numbers
 from data.errors import InputError
 from features.comparisons.vectors import columns
 from serving.comparisons import render
-from serving.comparisons.body import answer_json, answer_many
+from serving.comparisons.endpoints import answer_json, answer_many
 from serving.comparisons.judge import judge
 from serving.corun.schemas import OnlineRequest, StaticRequest
 from serving.fingerprints.schemas import IrupRequest

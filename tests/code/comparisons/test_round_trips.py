@@ -24,7 +24,7 @@ from data.comparisons.tables import FIVE_NUMBERS, OPERATION, ComparisonTables
 from data.tables.problems import Problems
 from features.comparisons.history import siblings_worse
 from features.comparisons.vectors import columns
-from serving.comparisons.body import answer_json, answer_xml, judged_json
+from serving.comparisons.endpoints import answer_json, answer_xml, judged_json
 from serving.comparisons.judge import judge
 from serving.comparisons.xml.report import as_xml, written
 from serving.models import ModelRef, Served

@@ -261,7 +261,7 @@ def test_ordinary_comparisons_are_not_warned_about_and_strange_ones_name_the_fea
     assert not noisy.unlike.low <= noisy.unlike.value <= noisy.unlike.high
     assert noisy.unlike.words.startswith("unlike the training data: ")
     told_of_bare = (
-        "unlike the training data: too little is known of other builds; no comparison there lacked as much"
+        "unlike the training data: too little is known of other builds; all training comparisons have more"
     )
     assert (bare.unlike.value, bare.unlike.words) == (None, told_of_bare)
 

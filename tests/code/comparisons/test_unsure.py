@@ -12,7 +12,7 @@ from data.comparisons.tables import ComparisonTables, versions
 from data.errors import InputError
 from data.tables.files import write_json
 from serving.comparisons import render
-from serving.comparisons.body import answer_json, answer_many
+from serving.comparisons.endpoints import answer_json, answer_many
 from serving.comparisons.judge import judge
 from serving.comparisons.model import wishing
 from serving.comparisons.promises import PromiseAnswer, line, promise_answer

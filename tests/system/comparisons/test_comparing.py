@@ -223,13 +223,13 @@ def test_an_acknowledged_fail_does_not_count_until_its_day_and_up_to_its_size(co
     code, answer, _ = compared(before, small, *options)
     assert (code, outcomes(answer)["a"], outcomes(answer)["e"]) == (0, "acknowledged", "acknowledged")
     assert answer["verdicts"][0]["acknowledged"]["by"] == "anna"
-    assert any('"gone" by ben speaks of no operation' in note for note in answer["notes"])
+    assert any('"gone" by ben matches no compared operation' in note for note in answer["notes"])
     assert compared(before, large, *options)[0] == 1
     (tmp_path / ".perfjudge.yaml").write_text(FILE.replace("2026", "2001"))
     code, answer, said = compared(before, small, *options)
     assert code == 1, said
     assert outcomes(answer)["a"] == "regression"
-    assert any("is over (until 2001-12-31)" in note for note in answer["notes"])
+    assert any("has expired (until 2001-12-31)" in note for note in answer["notes"])
 
 
 @pytest.mark.parametrize(

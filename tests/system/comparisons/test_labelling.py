@@ -293,7 +293,7 @@ def test_cannot_tell_is_shown_and_undone_and_keeps_the_comparison_from_one_perso
     assert status(opened, "bt_A_x") == "cannot tell anna"
     assert served.current() == {name: "cannot_tell"}
     contents = httpx.get(f"{served.url}/comparisons").text
-    assert "0 labels given here, and “cannot tell” 1 time" in contents
+    assert "0 labels on this server, and “cannot tell” 1 time" in contents
     assert "0 <small>and 1 cannot tell</small>" in contents
     assert name not in queue(served, "anna", 0)
     assert name in queue(served, "bob", 0)
@@ -643,9 +643,9 @@ def test_pages_are_read_without_scripts_and_lost_ones_say_so(served, opened):
     opened.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         opened.get(report)
-        assert "To label takes scripts" in opened.find_element(By.TAG_NAME, "body").text
+        assert "Labelling needs JavaScript" in opened.find_element(By.TAG_NAME, "body").text
         assert opened.find_elements(By.CSS_SELECTOR, ".verdict") == []
-        opened.find_element(By.LINK_TEXT, "Read all of this page").click()
+        opened.find_element(By.LINK_TEXT, "Show the whole page").click()
         assert opened.find_element(By.CSS_SELECTOR, "tr.one .of-model").is_displayed()
         opened.get(opened.find_element(By.LINK_TEXT, "mg_C_x").get_attribute("href"))
         assert "48 threads" in opened.find_element(By.TAG_NAME, "article").text

@@ -7,7 +7,7 @@ import pytest
 from mlflow.entities import Dataset, DatasetInput
 
 from serving import cli
-from serving.comparisons.body import answer_json, answer_xml
+from serving.comparisons.endpoints import answer_json, answer_xml
 from serving.comparisons.model import load
 from tests.system.conftest import FIGURE, comparison
 from tests.system.serving.registry import NAME, Registry
