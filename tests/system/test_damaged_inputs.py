@@ -133,7 +133,7 @@ def test_a_card_that_lacks_a_metric_of_its_model_is_refused(engine, tmp_path):
     code, told = status_and_error("judge", SAMPLES / "matrices.json", "--model", tmp_path / "engine")
     assert (code, told) == (
         2,
-        f'perfjudge: {card}: metrics: lacks "{metric}", which the model beside it takes\n',
+        f'perfjudge: {card}: metrics: "{metric}" is missing; expected every metric that model.skops takes\n',
     )
 
 

@@ -51,24 +51,16 @@ class SampledRuns:
         start, final = [], []
         times_of = np.split(ordered["t_seconds"].to_numpy(np.float64), cuts)
         for times, own in zip(times_of, np.split(counts, cuts), strict=True):
-            start.append(_rates(times, own, seconds))
+            number = max(int((times <= seconds + 1e-9).sum()), 1)
+            starts = np.concatenate([[0.0], times[:-1]])
+            rates = [
+                _log(own[begin:number].sum(axis=0) / (times[number - 1] - starts[begin]))
+                for begin in (0, number // 2, number - 1)
+            ]
+            start.append(np.stack(rates, axis=1))
             final.append(_log(own.sum(axis=0) / times[-1]))
         runs = ordered.loc[first, RUN].reset_index(drop=True)
         return cls(runs, events, np.array(start), np.array(final))
-
-
-def _rates(times: Floats, counts: Floats, seconds: float) -> Floats:
-    """Return the three rates of each event, shape (n_events, 3)."""
-    number = max(int((times <= seconds + 1e-9).sum()), 1)
-    starts = np.concatenate([[0.0], times[:-1]])
-    half = number // 2
-    return np.stack(
-        [
-            _log(counts[first:number].sum(axis=0) / (times[number - 1] - starts[first]))
-            for first in (0, half, number - 1)
-        ],
-        axis=1,
-    )
 
 
 def _log(rates: Floats) -> Floats:
@@ -88,7 +80,7 @@ class RatioSpread:
         return cls(ratios.mean(axis=0), np.atleast_2d(np.cov(ratios.T, bias=True)))
 
     def filled(self, ratios: Floats, known: NDArray[np.bool_]) -> Floats:
-        """Return the ratios of one co-run; those not `known` are expectations given the `known` ones."""
+        """Return the ratios of one co-run; those not counted are expectations given the others."""
         if known.all():
             return ratios
         own = self.covariance[np.ix_(known, known)]
@@ -99,7 +91,7 @@ class RatioSpread:
         return np.where(known, ratios, expected)
 
     def swapped(self, ratios: Floats, known: NDArray[np.bool_]) -> float:
-        """Return the log-odds that solo run and co-run are swapped, from the ratios that are `known`.
+        """Return the log-odds that solo run and co-run are swapped, from the ratios of counted events.
 
         When swapped, all ratios change their sign: linear discriminant analysis with the covariance of
         training co-runs.
@@ -145,14 +137,9 @@ def _completed(coefficients: Floats, start: Floats) -> Floats:
 
 
 def fitted(sampled: SampledRuns, pairs: pd.DataFrame, seconds: Iterable[Any]) -> list[OnlineModel]:
-    """Fit stage one to the runs of `pairs` (see `paired`), then each regression in `seconds` as stage two."""
-    used = np.union1d(pairs["solo"], pairs["corun"])
-    coefficients = np.array(
-        [
-            _stage_one(sampled.start[used, event], sampled.final[used, event])
-            for event in range(len(sampled.events))
-        ]
-    )
+    """Fit stage one to the runs of `pairs` (see `pair_runs`), then each of `seconds` as stage two."""
+    used, events = np.union1d(pairs["solo"], pairs["corun"]), range(len(sampled.events))
+    coefficients = np.array([_stage_one(sampled.start[used, e], sampled.final[used, e]) for e in events])
     done = _completed(coefficients, sampled.start)
     # on the scale of logarithms: log(1 + (co-run - solo) / solo)
     ratios = done[pairs["corun"]] - done[pairs["solo"]]
@@ -162,10 +149,10 @@ def fitted(sampled: SampledRuns, pairs: pd.DataFrame, seconds: Iterable[Any]) ->
     ]
 
 
-def _stage_one(start: Floats, final: Floats, shrinkage: float = 1e-3) -> Floats:
+def _stage_one(start: Floats, final: Floats) -> Floats:
     """Fit the change from the mean rate of the sampled seconds to completion by ridge regression."""
     design = np.column_stack([np.ones(len(start)), start - start[:, :1]])[:, [0, 2, 3]]
-    penalty = shrinkage * len(start) * np.diag([0.0, 1.0, 1.0])
+    penalty = 1e-3 * len(start) * np.diag([0.0, 1.0, 1.0])
     intercept, half, last = np.linalg.solve(
         design.T @ design + penalty + 1e-12 * np.eye(3), design.T @ (final - start[:, 0])
     )
@@ -206,7 +193,7 @@ def second(name: str, seed: int) -> Any:
 
 @dataclass(frozen=True)
 class AskedSamples:
-    """A fold of co-runs with samples of `seconds` seconds: `known` to learn from, `unseen` to predict."""
+    """A fold of co-runs with samples of `seconds` seconds: training and test pairs."""
 
     sampled: SampledRuns
     known: pd.DataFrame

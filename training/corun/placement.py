@@ -22,6 +22,8 @@ Group = tuple[int, ...]
 Cost = Callable[[list[Group]], Floats]
 #: Costs are scaled to whole numbers up to this one for the matching.
 _STEPS = 2**40
+#: Number of starts of the local search: the given order of the tasks, then random ones.
+_STARTS = 4
 #: Smaller improvements are rounding errors.
 _GAIN = 1e-12
 
@@ -70,26 +72,17 @@ def pairwise(slowdown: Floats) -> Cost:
 def best(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placement:
     """Return the placement with the least total: exact for one or two slots, else by local search.
 
-    Parameters
-    ----------
-    tasks : int
-        Number of tasks.
-    cost : callable
-        Summed slow-down of each of a list of groups; 0 for a task alone.
-    seed : int
-        Random seed for the starts of the local search.
-
-    Raises
-    ------
-    InputError
-        If the tasks do not fit.
+    `tasks` is their number; `cost` must be 0 for a task alone. Raises InputError if the tasks do not fit.
     """
     room.require(tasks)
     if room.slots == 1:
         return _placement([(task,) for task in range(tasks)], cost, exact=True)
     if room.slots == 2:  # noqa: PLR2004 - a pair
         return _matched(tasks, room, cost)
-    return _searched(tasks, room, cost, seed)
+    generator = np.random.default_rng(seed)
+    orders = [np.arange(tasks), *(generator.permutation(tasks) for _ in range(_STARTS - 1))]
+    improved = [_improved(_greedy(order.tolist(), room, cost), room, cost) for order in orders]
+    return _placement(min(improved, key=lambda groups: total(groups, cost)), cost, exact=False)
 
 
 def worst(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placement:
@@ -99,8 +92,8 @@ def worst(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placement:
     """
     room.require(tasks)
     filled = Room(-(-tasks // room.slots), room.slots)
-    found = best(tasks, filled, lambda groups: -cost(groups), seed)
-    return _placement(list(found.groups), cost, exact=found.exact)
+    opposite = best(tasks, filled, lambda groups: -cost(groups), seed)
+    return _placement(list(opposite.groups), cost, exact=opposite.exact)
 
 
 def random(tasks: int, room: Room, cost: Cost, draws: int, seed: int) -> Floats:
@@ -109,7 +102,7 @@ def random(tasks: int, room: Room, cost: Cost, draws: int, seed: int) -> Floats:
 
 
 def drawn(tasks: int, room: Room, cost: Cost, draws: int, seed: int) -> list[Placement]:
-    """Return the random placements whose totals `random` returns."""
+    """Return the random placements whose totals `random_totals` returns."""
     room.require(tasks)
     generator = np.random.default_rng(seed)
     slots = (generator.permutation(room.machines * room.slots)[:tasks] for _ in range(draws))
@@ -132,16 +125,9 @@ def _matched(tasks: int, room: Room, cost: Cost) -> Placement:
     graph.add_nodes_from(range(tasks + empties))
     graph.add_edges_from([(i, j, step) for (i, j), step in zip(pairs, steps.tolist(), strict=True)])
     matching = rustworkx.max_weight_matching(graph, max_cardinality=True, weight_fn=int)
-    groups = [tuple(sorted(task for task in pair if task < tasks)) for pair in matching]
+    # the matching is a set in random order
+    groups = sorted(tuple(sorted(task for task in pair if task < tasks)) for pair in matching)
     return _placement([group for group in groups if group], cost, exact=True)
-
-
-def _searched(tasks: int, room: Room, cost: Cost, seed: int, starts: int = 4) -> Placement:
-    generator = np.random.default_rng(seed)
-    orders = [np.arange(tasks), *(generator.permutation(tasks) for _ in range(starts - 1))]
-    found = [_improved(_greedy(order.tolist(), room, cost), room, cost) for order in orders]
-    groups = min(found, key=lambda groups: total(groups, cost))
-    return _placement(groups, cost, exact=False)
 
 
 def _greedy(order: Iterable[int], room: Room, cost: Cost) -> list[Group]:
@@ -178,12 +164,12 @@ def _improved(groups: list[Group], room: Room, cost: Cost) -> list[Group]:
 
 def _exchanges(first: Group, second: Group, slots: int) -> list[tuple[Group, Group]]:
     """Return both groups after each exchange of two tasks, and after each move into a free slot."""
-    found = [(_with(first, {out}, into), _with(second, {into}, out)) for out in first for into in second]
+    changed = [(_with(first, {out}, into), _with(second, {into}, out)) for out in first for into in second]
     if len(second) < slots:
-        found += [(_with(first, {out}), _with(second, (), out)) for out in first]
+        changed += [(_with(first, {out}), _with(second, (), out)) for out in first]
     if len(first) < slots:
-        found += [(_with(first, (), out), _with(second, {out})) for out in second]
-    return found
+        changed += [(_with(first, (), out), _with(second, {out})) for out in second]
+    return changed
 
 
 def _with(group: Group, gone: Collection[int], *come: int) -> Group:

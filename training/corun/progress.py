@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import product
 
@@ -170,50 +170,23 @@ def _from_zero(values: Floats) -> Floats:
     return np.concatenate([[0.0], values])
 
 
-@dataclass(frozen=True)
-class SlowdownPrior:
-    """The prior of slow-downs, chosen on simulated runs (`benchmarks.progress`).
+# the prior of slow-downs, chosen on simulated runs (`benchmarks.progress`)
 
-    Attributes
-    ----------
-    scales : tuple of float
-        Log slow-downs; each is `shrinkage` times as likely as the one before.
-    mean, common, own : float
-        Mean slow-down, standard deviation shared by all blocks, and of blocks of one phase, in scales.
-    alike : tuple of float
-        RMS difference of log rates below which phases count as alike.
-    neighbours, lengths : tuple of float
-        Share of the variance of `own` that neighbours in time have in common, over which share of the run.
-    again : float
-        Correlation of blocks without information.
-    longer : tuple of float
-        Length of the whole run over that seen, where the solo run is only a beginning.
-    new, returning : float
-        Odds that the unknown rest is new; each phase that came back divides them by `returning`.
-    blurred : float
-        Noise of phases that is added to `alike`, as a multiple of the measured one.
-    """
-
-    scales: tuple[float, ...] = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
-    shrinkage: float = 0.4
-    mean: float = 1.3
-    common: float = 0.65
-    own: float = 0.9
-    alike: tuple[float, ...] = (0.04, 0.12)
-    neighbours: tuple[float, ...] = (0.003, 0.08)
-    lengths: tuple[float, ...] = (0.03, 0.15)
-    again: float = 0.3
-    longer: tuple[float, ...] = (1.3, 2.5, 5.0, 10.0)
-    new: float = 8.0
-    returning: float = 6.0
-    blurred: float = 4.0
-
-    def anew(self, returned: int) -> float:
-        """Return the probability that the rest is new, if `returned` phases came back."""
-        return self.new / (self.new + self.returning**returned)
-
-
-PRIOR = SlowdownPrior()
+#: Scales of log slow-downs; each is `_SHRINKAGE` times as likely as the one before.
+_SCALES, _SHRINKAGE = np.array([0.02, 0.04, 0.08, 0.16, 0.32, 0.64]), 0.4
+#: Mean slow-down, standard deviation shared by all blocks, and of blocks of one phase, in scales.
+_MEAN, _COMMON, _OF_PHASE = 1.3, 0.65, 0.9
+#: RMS differences of log rates below which phases count as alike, and the noise of phases that is added to
+#: them, as a multiple of the measured one.
+_ALIKE, _BLURRED = (0.04, 0.12), 4.0
+#: Shares of the variance within a phase that neighbours in time have in common, over these shares of the run.
+_NEIGHBOURS, _LENGTHS = (0.003, 0.08), (0.03, 0.15)
+#: Correlation of blocks without information.
+_UNINFORMED = 0.3
+#: Lengths of the whole run over that seen, where the solo run is only a beginning.
+_LONGER = (1.3, 2.5, 5.0, 10.0)
+#: Odds that the unknown rest is new; each phase that came back divides them by `_RETURNING`.
+_NEW, _RETURNING = 8.0, 6.0
 #: Number of blocks of an unknown rest.
 _UNKNOWN = 12
 #: Least standard deviation of the logarithm of a block's slow-down.
@@ -224,56 +197,43 @@ _FEW, _UNTOLD = 4, 0.01
 _MEDIAN = 0.455
 
 
-@dataclass(frozen=True)
-class MixturePosterior:
-    """Mixture of normal distributions of log impact, shape (n_guesses,); `weights` are logarithms."""
-
-    weights: Floats
-    means: Floats
-    variances: Floats
-
-    def weighed(self, chance: float, variance: float = 0.0) -> MixturePosterior:
-        """Return a copy multiplied by a probability, with a variance added."""
-        return MixturePosterior(self.weights + np.log(chance), self.means, self.variances + variance)
-
-    @classmethod
-    def joined(cls, parts: Iterable[MixturePosterior]) -> MixturePosterior:
-        """Concatenate several mixtures."""
-        columns = zip(*((one.weights, one.means, one.variances) for one in parts), strict=True)
-        return cls(*map(np.concatenate, columns))
+#: Log weights, means and variances of normal distributions of log impact, shape (n_scales,) each.
+_Normals = tuple[Floats, Floats, Floats]
 
 
-def _each(runs: AlignedRuns, prior: SlowdownPrior) -> Iterator[MixturePosterior]:
+def _posteriors(runs: AlignedRuns) -> Iterator[_Normals]:
     seen = runs.natures[: len(runs.solo)]
     if runs.whole:
-        yield from _guessed(runs, runs.rest, runs.natures, prior)
+        yield from _with_rest(runs, runs.rest, runs.natures)
         return
     returned = Returned.of(seen)
-    anew = prior.anew(returned.times)
-    for longer in prior.longer:
+    anew = _NEW / (_NEW + _RETURNING**returned.times)
+    for longer in _LONGER:
         blocks = np.full(_UNKNOWN, (longer - 1) * runs.seen / _UNKNOWN)
-        for guess in _guessed(runs, blocks, seen, prior):
-            yield guess.weighed(anew)
+        for weights, means, variances in _with_rest(runs, blocks, seen):
+            yield weights + np.log(anew), means, variances
         mixed = _mixed(runs, returned.stretches) * (1 - 1 / longer) ** 2
-        for guess in _guessed(runs, (longer - 1) * runs.solo, np.concatenate([seen, seen]), prior):
-            yield guess.weighed(1 - anew, mixed)
+        repeated = (longer - 1) * runs.solo
+        for weights, means, variances in _with_rest(runs, repeated, np.concatenate([seen, seen])):
+            yield weights + np.log(1 - anew), means, variances + mixed
 
 
-def _guessed(
-    runs: AlignedRuns, rest: Floats, known: Floats, prior: SlowdownPrior
-) -> Iterator[MixturePosterior]:
+def _with_rest(runs: AlignedRuns, rest: Floats, known: Floats) -> Iterator[_Normals]:
     """Yield the posteriors for a rest with blocks of these lengths, and known natures of the first blocks."""
     seen = len(runs.solo)
-    apart = ((known[:, None] - known) ** 2).mean(axis=2)
-    noise = Returned.noise(known[:seen]) * prior.blurred
-    for alike, length in product(prior.alike, prior.lengths):
-        near = _near(runs.solo, rest, length)
-        same = prior.again + (1 - prior.again) * near
+    distance = ((known[:, None] - known) ** 2).mean(axis=2)
+    noise = Returned.noise(known[:seen]) * _BLURRED
+    lasts = np.concatenate([runs.solo, rest])
+    middles = lasts.cumsum() - lasts / 2
+    for alike, length in product(_ALIKE, _LENGTHS):
+        # the correlation of blocks by their distance in time
+        near = np.exp(-np.abs(middles[:, None] - middles) / (length * lasts.sum()))
+        same = _UNINFORMED + (1 - _UNINFORMED) * near
         # unknown blocks have little in common with the seen ones, and more with their neighbours
-        same[:seen, seen:] = same[seen:, :seen] = prior.again
-        same[: len(known), : len(known)] = np.exp(-apart / (2 * (alike**2 + noise)))
-        for share in prior.neighbours:
-            yield _scaled(runs, rest, (1 - share) * same + share * near, prior)
+        same[:seen, seen:] = same[seen:, :seen] = _UNINFORMED
+        same[: len(known), : len(known)] = np.exp(-distance / (2 * (alike**2 + noise)))
+        for share in _NEIGHBOURS:
+            yield _scaled(runs, rest, (1 - share) * same + share * near)
 
 
 def _mixed(runs: AlignedRuns, stretches: int) -> float:
@@ -284,45 +244,33 @@ def _mixed(runs: AlignedRuns, stretches: int) -> float:
     return float(max(between, 0.0)) / stretches
 
 
-def _near(solo: Floats, rest: Floats, length: float) -> Floats:
-    """Return the correlation of blocks by their distance in time; `length` is a share of the run."""
-    lasts = np.concatenate([solo, rest])
-    middles = lasts.cumsum() - lasts / 2
-    return np.asarray(np.exp(-np.abs(middles[:, None] - middles) / (length * lasts.sum())))
-
-
-def _scaled(runs: AlignedRuns, rest: Floats, own: Floats, prior: SlowdownPrior) -> MixturePosterior:
-    """Return the posterior for each scale; `own` are the correlations of blocks."""
-    seen, scales = len(runs.solo), np.array(prior.scales)
+def _scaled(runs: AlignedRuns, rest: Floats, own: Floats) -> _Normals:
+    """Return the posterior for each scale; `correlations` has those of blocks."""
+    seen, scales = len(runs.solo), _SCALES
     ratios = np.log(runs.corun / runs.solo)
     noise = _noise(ratios)
-    kernel = prior.common**2 + prior.own**2 * own
+    kernel = _COMMON**2 + _OF_PHASE**2 * own
     values, vectors = np.linalg.eigh(kernel[:seen, :seen])
     variances = scales[:, None] ** 2 * np.maximum(values, 0) + noise
-    means = prior.mean * scales
+    means = _MEAN * scales
     turned = (ratios - means[:, None]) @ vectors
     weights = -0.5 * (turned**2 / variances + np.log(variances)).sum(axis=1)
-    weights -= np.arange(len(scales)) * np.log(prior.shrinkage)
+    weights -= np.arange(len(scales)) * np.log(_SHRINKAGE)
     if not len(rest):
         impact = np.log(runs.corun.sum() / runs.seen)
-        return MixturePosterior(weights, np.full(len(scales), impact), np.zeros(len(scales)))
+        return weights, np.full(len(scales), impact), np.zeros(len(scales))
     across = kernel[seen:, :seen] @ vectors
     squared = scales[:, None] ** 2
     expected = means[:, None] + squared * (turned / variances) @ across.T
     explained = squared[..., None] * ((across / variances[:, None, :]) @ across.T)
     left = squared[..., None] * (kernel[seen:, seen:] - explained)
-    return MixturePosterior(weights, *_summed(runs, rest, expected, left))
-
-
-def _summed(runs: AlignedRuns, rest: Floats, expected: Floats, left: Floats) -> tuple[Floats, Floats]:
-    """Return mean and variance of the log impact, from the seen part and lognormal blocks."""
-    own = np.diagonal(left, axis1=1, axis2=2)
-    blocks = rest * np.exp(expected + own / 2)
+    # mean and variance of the log impact, from the seen part and lognormal blocks
+    blocks = rest * np.exp(expected + np.diagonal(left, axis1=1, axis2=2) / 2)
     whole = runs.seen + rest.sum()
-    means = (runs.corun.sum() + blocks.sum(axis=1)) / whole
+    impacts = (runs.corun.sum() + blocks.sum(axis=1)) / whole
     variances = (blocks * (np.expm1(left) @ blocks[..., None])[..., 0]).sum(axis=1) / whole**2
-    spreads = np.log1p(np.maximum(variances, 0) / means**2)
-    return np.log(means) - spreads / 2, spreads
+    spreads = np.log1p(np.maximum(variances, 0) / impacts**2)
+    return weights, np.log(impacts) - spreads / 2, spreads
 
 
 def _noise(ratios: Floats) -> float:
@@ -383,11 +331,11 @@ class ImpactBelief:
         return cls(np.ones(1), np.log([impact]), np.array([REPEATS]))
 
 
-def believed(runs: AlignedRuns, prior: SlowdownPrior = PRIOR) -> ImpactBelief:
+def believed(runs: AlignedRuns) -> ImpactBelief:
     """Return the posterior of the impact of the whole run."""
-    found = MixturePosterior.joined(_each(runs, prior))
-    weights = np.exp(found.weights - found.weights.max())
-    return ImpactBelief(weights / weights.sum(), found.means, np.sqrt(found.variances + REPEATS**2))
+    logs, means, variances = map(np.concatenate, zip(*_posteriors(runs), strict=True))
+    weights = np.exp(logs - logs.max())
+    return ImpactBelief(weights / weights.sum(), means, np.sqrt(variances + REPEATS**2))
 
 
 #: Events whose count depends on the work, not on the time it takes; the best first.

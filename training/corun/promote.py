@@ -73,8 +73,8 @@ def online_means(knobs: Params[Corun], metrics: dict[str, Any], places: Places) 
         )
         for row in then.sort_values(["mape", "model"]).to_dict("records")
     ]
-    best = told["champion"]
-    return _kept_runs(metrics, places, "online", runs, rows[best]).means(TrainedOnline.read, _errors(knobs))
+    kept = _kept_runs(metrics, places, "online", runs, rows[told["champion"]])
+    return kept.means(TrainedOnline.read, _errors(knobs))
 
 
 def _kept_runs(
@@ -82,6 +82,10 @@ def _kept_runs(
 ) -> Kept:
     vectors = places.processed / "features.parquet"
     return Kept("corun", metrics["data"], vectors, places.models / directory, runs, rows[KEPT])
+
+
+def _errors(knobs: Params[Corun]) -> Compare:
+    return by_errors(KEYS, knobs.section.promote, knobs.seed, "the same unseen co-runs")
 
 
 def _by_seconds(entries: pd.DataFrame) -> dict[str, dict[int, float]]:
@@ -93,10 +97,6 @@ def _by_seconds(entries: pd.DataFrame) -> dict[str, dict[int, float]]:
         for design, own in entries.groupby("design")
         for score in _BY_SECONDS
     }
-
-
-def _errors(knobs: Params[Corun]) -> Compare:
-    return by_errors(KEYS, knobs.section.promote, knobs.seed, "the same unseen co-runs")
 
 
 def _grouped(rows: pd.DataFrame) -> pd.DataFrame:
@@ -153,25 +153,16 @@ PLACES = Places("corun")
 
 def candidates(knobs: Params[Corun], metrics: dict[str, Any], places: Places = PLACES) -> list[Candidate]:
     """Return the best static model, and the best online one if samples were evaluated."""
-    section, scores = knobs.section, places.metrics
-    best, directory = metrics["champion"], places.models
-    found = [
+    section, online, best = knobs.section, metrics["online"], metrics["champion"]
+    models = [(section.promote.name, best, best, static_means)]
+    if online is not None:
+        models.append((section.online.name, online["champion"], "online", online_means))
+    return [
         Candidate(
-            section.promote.name, best, directory / best, scores, lambda: static_means(knobs, metrics, places)
+            name, best, places.models / directory, places.metrics, partial(means, knobs, metrics, places)
         )
+        for name, best, directory, means in models
     ]
-    if metrics["online"] is not None:
-        best = metrics["online"]["champion"]
-        found.append(
-            Candidate(
-                section.online.name,
-                best,
-                directory / "online",
-                scores,
-                lambda: online_means(knobs, metrics, places),
-            )
-        )
-    return found
 
 
 def promote_stage() -> None:

@@ -78,11 +78,13 @@ class ImpactTask:
 def search(task: ImpactTask) -> SearchOutcome[Tuned]:
     """Run the search of `task`; equal tasks give equal outcomes."""
     part, name = task.part.name, task.recipe.model
-    model, rows = CATALOGUE[name], _sampled(task)
-    divided = inner(rows, task.part.design, task.how.folds, task.recipe.seed)
+    model, rows, seed = CATALOGUE[name], task.rows, task.recipe.seed
+    if len(rows) > task.how.rows:
+        drawn_rows = np.random.default_rng(seed).choice(len(rows), task.how.rows, replace=False)
+        rows = rows.iloc[np.sort(drawn_rows)]
+    divided = inner(rows, task.part.design, task.how.folds, seed)
     place = zlib.crc32(f"{part}/{name}".encode())
-    seed = int(np.random.SeedSequence([task.recipe.seed, place]).generate_state(1)[0])
-    sampler = drawn(seed, STARTUP)
+    sampler = drawn(int(np.random.SeedSequence([seed, place]).generate_state(1)[0]), STARTUP)
     tried: list[dict[str, Any]] = []
 
     def error(trial: Trial) -> float:
@@ -94,27 +96,17 @@ def search(task: ImpactTask) -> SearchOutcome[Tuned]:
     first = model.first(len(task.recipe.rates))
     study = Search("minimize", task.how.trials, [first], lambda _: sampler).run(error)
     trials = [
-        TrialRow(
-            part, name, one.number, one.state.name.lower(), one.value, json.dumps(params, sort_keys=True)
-        )
-        for one, params in zip(study.trials, tried, strict=True)
+        TrialRow(part, name, t.number, t.state.name.lower(), t.value, json.dumps(params, sort_keys=True))
+        for t, params in zip(study.trials, tried, strict=True)
     ]
     return SearchOutcome(part, name, Tuned(tried[study.best_trial.number], float(study.best_value)), trials)
 
 
-def _sampled(task: ImpactTask) -> pd.DataFrame:
-    if len(task.rows) <= task.how.rows:
-        return task.rows
-    generator = np.random.default_rng(task.recipe.seed)
-    return task.rows.iloc[np.sort(generator.choice(len(task.rows), task.how.rows, replace=False))]
-
-
 def _error(recipe: ImpactRecipe, train: pd.DataFrame, test: pd.DataFrame) -> Floats:
     learned = recipe.fit(train)
-    predicted = learned.predict(test)
-    if CATALOGUE[recipe.model].kind == "classification":
-        return 1.0 - learned.right(test, predicted, recipe.share).astype(np.float64)
-    return np.abs(predicted / test["impact"].to_numpy(np.float64) - 1)
+    if CATALOGUE[recipe.model].kind == "regression":
+        return _errors(learned, test)
+    return 1.0 - learned.right(test, learned.predict(test), recipe.share).astype(np.float64)
 
 
 def searches(table: ImpactTable, section: Corun, seed: int) -> list[ImpactTask]:
@@ -165,7 +157,10 @@ def kept_tables() -> CorunTables:
 def train_stage() -> None:
     """Fit every regression to all rows, and the online model to all samples; write them."""
     knobs, table = load(Corun), ImpactTable.read(FEATURES)
-    tuned, oof = read_tuned(PLACES.tuned, Tuned)["all"], _oof()
+    tuned, path = read_tuned(PLACES.tuned, Tuned)["all"], PLACES.evaluated / "oof.parquet"
+    if not path.is_file():
+        raise InputError("no such file; run evaluate first", file=path)
+    oof = pd.read_parquet(path)
     kept = kept_tables()
     known = KnownTasks(kept.tasks, kept.hosts)
     for name, found in tuned.items():
@@ -220,13 +215,6 @@ def _half_widths(oof: pd.DataFrame, by: str, confidence: float, shown: str = "{}
     return {shown.format(key): impact_scores.log_width(rows, confidence) for key, rows in groups}
 
 
-def _oof() -> pd.DataFrame:
-    path = PLACES.evaluated / "oof.parquet"
-    if not path.is_file():
-        raise InputError("no such file; run evaluate first", file=path)
-    return pd.read_parquet(path)
-
-
 _REGRESSION = {
     "Regression": (0.8765, 0.7099, 0.8642),
     "SVM": (0.9815, 0.9012, 0.9691),
@@ -248,11 +236,6 @@ TABLE_1 = {
     for predictor, shares in rows.items()
     for preparation, share in zip(("d&n", "n-d", "n-n"), shares, strict=True)
 }
-
-
-def row_of(title: str) -> str:
-    """Return the row of table 1 for a model's title; linear and logistic regression share one."""
-    return "Regression" if title in ("Linear regression", "Logistic regression") else title
 
 
 #: The features that seed 002 calls essential, in the order of their importance there.
@@ -295,15 +278,16 @@ def permuted(fold: ExplainedFold, seed: int) -> pd.DataFrame:
         rows = rows.iloc[np.sort(generator.choice(len(rows), PERMUTED, replace=False))]
     before = _errors(model, rows).mean()
     repeated = pd.concat([rows] * SHUFFLES, ignore_index=True)
-    found = []
+    rows_of_features = []
     for name in model.columns:
         values = rows[name].to_numpy()
-        shuffled = np.concatenate([generator.permutation(values) for _ in range(SHUFFLES)])
-        rises = (
-            _errors(model, repeated.assign(**{name: shuffled})).reshape(SHUFFLES, -1).mean(axis=1) - before
+        shuffled = repeated.assign(
+            **{name: np.concatenate([generator.permutation(values) for _ in range(SHUFFLES)])}
         )
-        found.append({"feature": name, "rise": float(rises.mean()), "spread": float(rises.std())})
-    return pd.DataFrame(found).sort_values(["rise", "feature"], ascending=[False, True], ignore_index=True)
+        rises = _errors(model, shuffled).reshape(SHUFFLES, -1).mean(axis=1) - before
+        rows_of_features.append({"feature": name, "rise": float(rises.mean()), "spread": float(rises.std())})
+    table = pd.DataFrame(rows_of_features)
+    return table.sort_values(["rise", "feature"], ascending=[False, True], ignore_index=True)
 
 
 def removed(folds: Sequence[ExplainedFold], unseen: pd.DataFrame, compute: Compute) -> pd.DataFrame:
@@ -314,68 +298,53 @@ def removed(folds: Sequence[ExplainedFold], unseen: pd.DataFrame, compute: Compu
     """
     errors = np.abs(unseen["predicted"].to_numpy(np.float64) / unseen["measured"].to_numpy(np.float64) - 1)
     share, columns = folds[0].recipe.share, folds[0].recipe.columns
-    found: list[dict[str, Any]] = [{"without": "", "measured": True, **accuracy(errors, share)}]
+    rows: list[dict[str, Any]] = [{"without": "", "measured": True, **accuracy(errors, share)}]
     for event in ESSENTIAL:
         gone = {f"{prefix}{event}" for prefix in (OWN, OTHERS, MOST)}
         kept = tuple(name for name in columns if name not in gone)
         row: dict[str, Any] = {"without": event, "measured": len(kept) < len(columns)}
         if row["measured"]:
-            lacking = [replace(fold, recipe=replace(fold.recipe, columns=kept)) for fold in folds]
-            again = side_by_side(ExplainedFold.errors, lacking, compute, f"corun without {event}")
-            row |= accuracy(np.concatenate(again), share)
-        found.append(row)
-    return pd.DataFrame(found, columns=["without", "measured", "within_tolerance", "mape"])
+            without = [replace(fold, recipe=replace(fold.recipe, columns=kept)) for fold in folds]
+            of_folds = side_by_side(ExplainedFold.errors, without, compute, f"corun without {event}")
+            row |= accuracy(np.concatenate(of_folds), share)
+        rows.append(row)
+    return pd.DataFrame(rows, columns=["without", "measured", "within_tolerance", "mape"])
 
 
 def residuals(predictions: pd.DataFrame, features: Floats) -> pd.DataFrame:
     """Return the data of the four residual plots of seed 002, figures 4 and 5.
 
-    Parameters
-    ----------
-    predictions : DataFrame
-        One model's rows of oof.parquet in one design.
-    features : ndarray of shape (n_rows, n_features)
-        The vectors of the same rows, for their leverage.
-
-    Returns
-    -------
-    DataFrame
-        ``task, corunners, machine``; ``fitted, residual``; ``standardised`` (over its standard deviation and
-        sqrt(1 - leverage)); ``theoretical`` (normal quantile at its rank); ``scale`` (square root of its
-        size); ``leverage`` (of standardised features); ``cook`` (Cook's distance).
+    `predictions` has one model's rows of oof.parquet in one design, `features` the vectors of these rows,
+    shape (n_rows, n_features). Columns: ``task, corunners, machine, fitted, residual``; ``standardised``
+    (residual over its standard deviation and sqrt(1 - leverage)); ``theoretical`` (normal quantile at its
+    rank); ``scale`` (square root of its size); ``leverage`` (of standardised features); ``cook`` (Cook's
+    distance).
     """
     from scipy.special import ndtri
 
     fitted = predictions["predicted"].to_numpy(np.float64)
     left = predictions["measured"].to_numpy(np.float64) - fitted
-    leverage, rank = _leverage(features)
+    # leverage: the diagonal of the hat matrix with an intercept
+    filled = np.where(np.isnan(features), np.nanmedian(features, axis=0), features)
+    centred = filled - filled.mean(axis=0)
+    scales = centred.std(axis=0)
+    standard = np.column_stack([np.ones(len(centred)), centred[:, scales > 0] / scales[scales > 0]])
+    vectors, values, _ = np.linalg.svd(standard, full_matrices=False)
+    used = values > values[0] * 1e-10
+    leverage, rank = (vectors[:, used] ** 2).sum(axis=1), int(used.sum())
     spread = float(np.std(left)) or 1.0
     standardised = left / (spread * np.sqrt(np.maximum(1 - leverage, 1e-9)))
     order = np.argsort(np.argsort(standardised, kind="stable"), kind="stable")
-    return (
-        predictions[CORUN]
-        .reset_index(drop=True)
-        .assign(
-            fitted=fitted,
-            residual=left,
-            standardised=standardised,
-            theoretical=ndtri((order + 0.5) / len(left)),
-            scale=np.sqrt(np.abs(standardised)),
-            leverage=leverage,
-            cook=standardised**2 * leverage / (rank * np.maximum(1 - leverage, 1e-9)),
-        )
+    keys = predictions[CORUN].reset_index(drop=True)
+    return keys.assign(
+        fitted=fitted,
+        residual=left,
+        standardised=standardised,
+        theoretical=ndtri((order + 0.5) / len(left)),
+        scale=np.sqrt(np.abs(standardised)),
+        leverage=leverage,
+        cook=standardised**2 * leverage / (rank * np.maximum(1 - leverage, 1e-9)),
     )
-
-
-def _leverage(features: Floats) -> tuple[Floats, int]:
-    """Return the diagonal of the hat matrix with an intercept, and its rank."""
-    filled = np.where(np.isnan(features), np.nanmedian(features, axis=0), features)
-    centred = filled - filled.mean(axis=0)
-    spread = centred.std(axis=0)
-    standard = np.column_stack([np.ones(len(centred)), centred[:, spread > 0] / spread[spread > 0]])
-    left, values, _ = np.linalg.svd(standard, full_matrices=False)
-    kept = values > values[0] * 1e-10
-    return np.asarray((left[:, kept] ** 2).sum(axis=1)), int(kept.sum())
 
 
 def _errors(model: Learned, rows: pd.DataFrame) -> Floats:
@@ -418,26 +387,38 @@ def evaluate_stage() -> None:
     """Evaluate all models in every design, reproduce table 1, and explain the champion."""
     knobs, table = load(Corun), ImpactTable.read(FEATURES)
     cells = _cells(table, knobs)
-    oof = _with_intervals(side_by_side(predicted, cells, knobs.compute, "evaluate corun"), knobs.section)
-    prepared = [
-        _as_prepared(cell, table.rates, how)
-        for cell in cells
-        for how in PREPARATIONS
-        if cell.part.design == "random" and CATALOGUE[cell.recipe.model].prepared
+    predictions = pd.concat(
+        side_by_side(predicted, cells, knobs.compute, "evaluate corun"), ignore_index=True
+    )
+    confidence = knobs.section.evaluate.confidence
+    intervals = [
+        impact_scores.with_intervals(rows, confidence)
+        for _, rows in predictions.groupby(["design", "model"], sort=True)
     ]
-    table_1 = seed_table(side_by_side(predicted, prepared, knobs.compute, "table 1 of corun"))
+    oof = pd.concat(intervals, ignore_index=True)
+    table_1 = seed_table(cells, table.rates, knobs.compute)
     write_tables(PLACES.evaluated, {"oof": oof, "table1": table_1})
-    entries = _entries(oof)
+    entries = {
+        str(design): {str(name): impact_scores.summary(own) for name, own in rows.groupby("model", sort=True)}
+        for design, rows in oof.groupby("design", sort=True)
+    }
     main = main_design(tuple(entries))
     champion = impact_scores.ranked(entries[main])[0]
     rows = oof[(oof["design"] == main) & (oof["model"] == champion)]
     own = [cell for cell in cells if (cell.part.design, cell.recipe.model) == (main, champion)]
-    _explain(table, own, rows, knobs)
+    rates = table.frame[[*CORUN, *table.rates]]
+    vectors = rows[CORUN].merge(rates, on=CORUN, how="left", validate="many_to_one")
+    explained = {
+        "importance": permuted(own[0], knobs.seed),
+        "removed": removed(own, rows, knobs.compute),
+        "residuals": residuals(rows, vectors[list(table.rates)].to_numpy(np.float64)),
+    }
+    write_tables(PLACES.evaluated, explained)
     kept = kept_tables()
     metrics = _metrics(table, kept, knobs, entries)
-    cells = table_1.round(6).astype({"seeds": object}).where(table_1.notna(), None).to_dict("records")
+    printed = table_1.round(6).astype({"seeds": object}).where(table_1.notna(), None).to_dict("records")
     online = _online(table, kept.samples, knobs)
-    content = {**metrics, "table_1": cells, "champion": champion, "online": online}
+    content = {**metrics, "table_1": printed, "champion": champion, "online": online}
     write_json(PLACES.metrics, content)
     asked = oof[oof["design"] == main].rename(columns={"model": "entry"}).assign(unit="impact")
     of_predictions(content, main, "mape", asked).write(PLACES)
@@ -459,50 +440,32 @@ def _cells(table: ImpactTable, knobs: Params[Corun]) -> list[ModelOfPart]:
     ]
 
 
-def _as_prepared(cell: ModelOfPart, rates: tuple[str, ...], how: str) -> ModelOfPart:
-    """Return the cell with the preparation `how`, on the rates alone as in equation 1."""
-    params = {**cell.recipe.params, "preparation": how}
-    return replace(cell, recipe=replace(cell.recipe, params=params, columns=rates), preparation=how)
+def seed_table(cells: list[ModelOfPart], rates: tuple[str, ...], compute: Compute) -> pd.DataFrame:
+    """Return table 1; ``accuracy`` and ``spread`` are over folds, ``seeds`` is the accuracy in seed 002.
 
-
-def _with_intervals(found: list[pd.DataFrame], section: Corun) -> pd.DataFrame:
-    models = pd.concat(found, ignore_index=True).groupby(["design", "model"], sort=True)
-    confidence = section.evaluate.confidence
-    told = [impact_scores.with_intervals(own, confidence) for _, own in models]
-    return pd.concat(told, ignore_index=True)
-
-
-def _entries(oof: pd.DataFrame) -> dict[str, dict[str, Any]]:
-    return {
-        str(design): {str(name): impact_scores.summary(own) for name, own in rows.groupby("model", sort=True)}
-        for design, rows in oof.groupby("design", sort=True)
-    }
-
-
-def seed_table(found: list[pd.DataFrame]) -> pd.DataFrame:
-    """Return table 1; ``accuracy`` and ``spread`` are over folds, ``seeds`` is the accuracy in seed 002."""
+    Models take the `rates` alone, as in equation 1.
+    """
+    prepared = []
+    for cell in cells:
+        if cell.part.design == "random" and CATALOGUE[cell.recipe.model].prepared:
+            for how in PREPARATIONS:
+                params = {**cell.recipe.params, "preparation": how}
+                recipe = replace(cell.recipe, params=params, columns=rates)
+                prepared.append(replace(cell, recipe=recipe, preparation=how))
+    found = side_by_side(predicted, prepared, compute, "table 1 of corun")
     if not found:  # the random design was not requested
         return pd.DataFrame(columns=list(TABLE_1_COLUMNS))
     folds = pd.concat(found).groupby(["model", "preparation", "fold"], sort=True)["right"].mean()
     ours = folds.groupby(level=[0, 1]).agg(accuracy="mean", spread=lambda values: values.std(ddof=0))
     table = ours.reset_index()
-    table.insert(0, "predictor", [row_of(CATALOGUE[name].title) for name in table["model"]])
+    # linear and logistic regression share a row
+    titles = [CATALOGUE[name].title for name in table["model"]]
+    merged = {"Linear regression": "Regression", "Logistic regression": "Regression"}
+    table.insert(0, "predictor", [merged.get(title, title) for title in titles])
     table.insert(1, "kind", [CATALOGUE[name].kind for name in table["model"]])
-    cells = zip(table["predictor"], table["kind"], table["preparation"], strict=True)
-    table["seeds"] = [TABLE_1.get(cell, np.nan) for cell in cells]
+    keys = zip(table["predictor"], table["kind"], table["preparation"], strict=True)
+    table["seeds"] = [TABLE_1.get(key, np.nan) for key in keys]
     return table.drop(columns="model").sort_values(["kind", "predictor", "preparation"], ignore_index=True)
-
-
-def _explain(table: ImpactTable, folds: list[ModelOfPart], oof: pd.DataFrame, knobs: Params[Corun]) -> None:
-    """Write importance, removed features and residuals of the champion, given its cells and predictions."""
-    rates = table.frame[[*CORUN, *table.rates]]
-    vectors = oof[CORUN].merge(rates, on=CORUN, how="left", validate="many_to_one")
-    tables = {
-        "importance": permuted(folds[0], knobs.seed),
-        "removed": removed(folds, oof, knobs.compute),
-        "residuals": residuals(oof, vectors[list(table.rates)].to_numpy(np.float64)),
-    }
-    write_tables(PLACES.evaluated, tables)
 
 
 def _metrics(

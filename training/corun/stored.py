@@ -25,6 +25,7 @@ from training.corun.estimators.fitting import Learned
 from training.corun.online import OnlineModel, RatioSpread
 from training.estimators.answering import model_answering, require_finite
 from training.registry.stored import (
+    CARD,
     MODEL,
     StoredCard,
     StoredModel,
@@ -84,7 +85,7 @@ class KnownTasks(Tables):
         return float(np.exp(self.solo.log_seconds([machine], [task])[0]))
 
     def usual(self, machine: str, beside: int, columns: tuple[str, ...]) -> Floats:
-        """Return the medians of `columns` over the tasks of a machine, with `beside` co-runners each."""
+        """Return the medians of `columns` over the tasks of a machine, with `n_corunners` co-runners each."""
         key = machine, beside, columns
         if key not in self._usual:
             tasks = sorted(self.on[machine])
@@ -271,6 +272,6 @@ class TrainedOnline:
         path = beside_model(directory, CHANGES)
         found = arrays.read(path, _CHANGES)
         if len(found["mean"]) != len(card.events):
-            told = f"holds {len(found['mean'])} events; expected {len(card.events)} as the card has"
-            raise InputError(told, file=path, place='array "mean"')
+            message = f"{len(found['mean'])} events; expected {len(card.events)} as in {CARD}"
+            raise InputError(message, file=path, place='array "mean"')
         return cls(OnlineModel(card.events, np.array(card.coefficients), second, RatioSpread(**found)), card)

@@ -1,4 +1,4 @@
-"""The test whether two profiles differ, and in which stressors (seed 003, section 5.3).
+"""Significance test of the difference of two profiles, per stressor (seed 003, section 5.3).
 
 A bootstrap of each profile by itself calls one in five pairs of equal profiles different (10 machines a side,
 40 stressors). So performances are exchanged between both sides, under the hypothesis that the profiles are
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from math import comb, prod
 from typing import Literal
 
@@ -159,13 +160,8 @@ def _swapped(a: Measured, b: Measured, number: int, generator: np.random.Generat
     one, other = _standard(a.speed), _standard(b.speed)
     swapped = swap[:, rows]
     first, second = np.where(swapped, other, one), np.where(swapped, one, other)
-    return Exchanged(
-        _standard(first) @ operator.T,
-        _standard(second) @ operator.T,
-        True,
-        len(names),
-        2.0 ** (1 - len(names)),
-    )
+    a_scores, b_scores = (_standard(side) @ operator.T for side in (first, second))
+    return Exchanged(a_scores, b_scores, True, len(names), 2.0 ** (1 - len(names)))
 
 
 def _dealt(a: Measured, b: Measured, number: int, generator: np.random.Generator) -> Exchanged:
@@ -184,9 +180,11 @@ def _dealt(a: Measured, b: Measured, number: int, generator: np.random.Generator
     strata = np.where(shared, pooled.cpus, "")[start]
     side = first[start].astype(np.float64)
     dealt = np.stack([side, *(_within(side, strata, generator) for _ in range(number))])[:, rows]
-    return Exchanged(
-        car_scores(pooled, dealt), car_scores(pooled, 1 - dealt), False, len(side), _least(side, strata)
-    )
+    units = [side[strata == stratum] for stratum in np.unique(strata)]
+    # with sides of equal size, exchanging all units changes nothing
+    mirrored = all(2 * part.sum() == len(part) for part in units)
+    least = (2 if mirrored else 1) / prod(comb(len(part), int(part.sum())) for part in units)
+    return Exchanged(car_scores(pooled, dealt), car_scores(pooled, 1 - dealt), False, len(side), least)
 
 
 def _within(side: Floats, strata: NDArray[np.str_], generator: np.random.Generator) -> Floats:
@@ -195,14 +193,6 @@ def _within(side: Floats, strata: NDArray[np.str_], generator: np.random.Generat
     dealt = np.empty_like(side)
     dealt[order] = side[np.lexsort((generator.random(len(side)), strata))]
     return dealt
-
-
-def _least(side: Floats, strata: NDArray[np.str_]) -> float:
-    parts = [side[strata == stratum] for stratum in np.unique(strata)]
-    deals = prod(comb(len(part), int(part.sum())) for part in parts)
-    # with sides of equal size, exchanging all units changes nothing
-    mirrored = all(2 * part.sum() == len(part) for part in parts)
-    return (2 if mirrored else 1) / deals
 
 
 def _standard(values: Floats) -> Floats:
@@ -257,26 +247,19 @@ def false_alarms(
     on enough machines.
     """
     every = [table.measured(name).by_machine() for name in applications]
-    enough = [one for one in every if len(one.machines) >= 2 * FEW]
+    enough = [measured for measured in every if len(measured.machines) >= 2 * FEW]
     if not enough:
         return None
     places = np.unique(np.linspace(0, len(enough) - 1, APPLICATIONS).astype(int))
-    found = [
-        _alarm(enough[place], params, (seed, int(place), again))
-        for place in places
-        for again in range(HALVINGS)
-    ]
-    return FalseAlarms(len(places), len(found), sum(found))
-
-
-def _alarm(measured: Measured, params: Profiling, seed: tuple[int, ...]) -> bool:
-    generator = np.random.default_rng(seed)
-    order = generator.permutation(len(measured.machines))
-    first = order < len(order) // 2
-    scores = exchanged(
-        measured.rows(first), measured.rows(~first), params.resamples, int(generator.integers(2**31))
-    )
-    return bool((adjusted(scores.b - scores.a) <= params.significance).any())
+    alarms = 0
+    for place, again in product(places.tolist(), range(HALVINGS)):
+        measured, generator = enough[place], np.random.default_rng((seed, place, again))
+        order = generator.permutation(len(measured.machines))
+        first = order < len(order) // 2
+        halves, draw = (measured.rows(first), measured.rows(~first)), int(generator.integers(2**31))
+        scores = exchanged(*halves, params.resamples, draw)
+        alarms += bool((adjusted(scores.b - scores.a) <= params.significance).any())
+    return FalseAlarms(len(places), len(places) * HALVINGS, alarms)
 
 
 Verdict = Literal["supported", "not supported", "not enough diversity"]
@@ -346,39 +329,26 @@ def claims(
     """Test the claims of seed 003 on the data.
 
     A claim is supported if it holds in half of the resamples of the machines and the ranking can be trusted,
-    or by the test of two profiles. Claims about applications without a profile are left out.
-
-    Returns
-    -------
-    DataFrame
-        ``figure, claim, applications, seed_says`` (the top five by the method of seed 003 on this data),
-        ``we_find, verdict`` ("supported" | "not supported" | "not enough diversity"), ``reasons``.
+    or by the test of two profiles. Claims about applications without a profile are left out. Returns
+    ``figure, claim, applications, seed_says`` (the top five by the method of seed 003 on this data),
+    ``we_find, verdict`` ("supported" | "not supported" | "not enough diversity"), ``reasons``.
     """
-    rows = [
-        _row(claim, [profiles[name] for name in claim.applications], seed_shares, params, seed)
-        for claim in CLAIMS
-        if all(name in profiles for name in claim.applications)
-    ]
+    rows = []
+    for claim in CLAIMS:
+        if not all(name in profiles for name in claim.applications):
+            continue
+        sides = [profiles[name] for name in claim.applications]
+        if claim.kind == "differs":
+            compared = difference(sides[0], sides[1], params, seed)
+            (holds, finding), untrusted = _differs(claim, compared), compared.reasons
+        else:
+            holds, finding = _leads(claim, sides[0]) if claim.kind == "leads" else _memory(sides[0])
+            untrusted = sides[0].trust.reasons
+        verdict: Verdict = "not enough diversity" if untrusted else "supported" if holds else "not supported"
+        says = "; ".join(_five(side, seed_shares[side.application]) for side in sides)
+        about = (claim.figure, claim.text, ", ".join(claim.applications), says)
+        rows.append((*about, finding, verdict, "; ".join(untrusted)))
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype("str")
-
-
-def _row(
-    claim: Claim,
-    sides: list[Profile],
-    seed_shares: Mapping[str, NDArray[np.float64]],
-    params: Profiling,
-    seed: int,
-) -> tuple[str, ...]:
-    if claim.kind == "differs":
-        found = difference(sides[0], sides[1], params, seed)
-        (holds, told), untrusted = _differs(claim, found), found.reasons
-    else:
-        holds, told = _leads(claim, sides[0]) if claim.kind == "leads" else _memory(sides[0])
-        untrusted = sides[0].trust.reasons
-    verdict: Verdict = "not enough diversity" if untrusted else "supported" if holds else "not supported"
-    says = "; ".join(_five(side, seed_shares[side.application]) for side in sides)
-    applications = ", ".join(claim.applications)
-    return claim.figure, claim.text, applications, says, told, verdict, "; ".join(untrusted)
 
 
 def _five(side: Profile, shares: NDArray[np.float64]) -> str:
@@ -388,9 +358,9 @@ def _five(side: Profile, shares: NDArray[np.float64]) -> str:
 
 def _leads(claim: Claim, side: Profile) -> tuple[bool, str]:
     tops = [{side.measured.columns[column] for column in top(row)} for row in side.resampled]
-    often = {stressor: float(np.mean([stressor in one for one in tops])) for stressor in claim.stressors}
-    told = [f"{stressor} in the top five of {share:.0%} of resamples" for stressor, share in often.items()]
-    return min(often.values()) >= OFTEN, f"{', '.join(told)}; first {', '.join(side.top)}"
+    often = {stressor: float(np.mean([stressor in names for names in tops])) for stressor in claim.stressors}
+    shares = [f"{stressor} in the top five of {share:.0%} of resamples" for stressor, share in often.items()]
+    return min(often.values()) >= OFTEN, f"{', '.join(shares)}; first {', '.join(side.top)}"
 
 
 def _memory(side: Profile) -> tuple[bool, str]:
@@ -399,13 +369,13 @@ def _memory(side: Profile) -> tuple[bool, str]:
     )
     first = np.argsort(-side.resampled, axis=1, kind="stable")[:, :FIRST]
     share = float(of_memory[first].all(axis=1).mean())
-    told = f"the first {FIRST} are of memory in {share:.0%} of resamples"
-    return share >= OFTEN, f"{told}; first {', '.join(side.top)}"
+    finding = f"the first {FIRST} are of memory in {share:.0%} of resamples"
+    return share >= OFTEN, f"{finding}; first {', '.join(side.top)}"
 
 
-def _differs(claim: Claim, found: ProfileDifference) -> tuple[bool, str]:
-    least = found.features["p_value"].iloc[0]
-    told = f"least p-value {least:.3f} on {found.units} CPU models or machines"
-    moved = [name for name in found.moved if not claim.stressors or name in claim.stressors]
-    named = f"moved: {', '.join(found.moved[:5])}" if found.moved else "nothing moved"
-    return bool(moved), f"{told}; {named}"
+def _differs(claim: Claim, compared: ProfileDifference) -> tuple[bool, str]:
+    least, moved = compared.features["p_value"].iloc[0], compared.moved
+    finding = f"least p-value {least:.3f} on {compared.units} CPU models or machines"
+    holds = any(name in claim.stressors for name in moved) if claim.stressors else bool(moved)
+    named = f"moved: {', '.join(moved[:5])}" if moved else "nothing moved"
+    return holds, f"{finding}; {named}"

@@ -32,22 +32,11 @@ def seed_shares(
     weights: NDArray[np.float64] | None = None,
     boosting: Boosting = "gradient-boosting",
 ) -> NDArray[np.float64]:
-    """Return the importances of the regression of seed 003 from z-scores to the performance.
+    """Return the importances of the regression of seed 003 from z-scores to the performance, (n_columns,).
 
-    Parameters
-    ----------
-    seed : int
-        Random seed for ties between splits.
-    weights : ndarray of shape (n_rows,), optional
-        Weight of each row.
-    boosting : {"gradient-boosting", "xgboost"}
-        scikit-learn's, as in the paper, or a faster equivalent. Of equally good splits scikit-learn draws one
-        and XGBoost takes the first column.
-
-    Returns
-    -------
-    ndarray of shape (n_columns,)
-        They add up to 1; all 0 where no split helps.
+    They add up to 1; all 0 where no split helps. `weights`, shape (n_rows,), weigh the rows. "xgboost" is a
+    faster equivalent of scikit-learn's boosting, as in the paper: of equally good splits scikit-learn draws
+    one and XGBoost takes the first column.
     """
     counts = np.ones(len(measured.y)) if weights is None else weights
     kept = counts > 0
@@ -88,7 +77,7 @@ STILL = 1e-9
 
 
 def log_rates(x: Floats, known: NDArray[np.int64] | None = None) -> Floats:
-    """Return log rates (n_rows, n_columns); NaN becomes the column's median over the `known` rows."""
+    """Return log rates (n_rows, n_columns); NaN becomes the column's median over `train_rows`."""
     logs = np.log(x)
     gaps = np.isnan(logs)
     if not gaps.any():
@@ -110,8 +99,14 @@ def car_scores(measured: Measured, weights: Floats | None = None) -> Floats:
     logs = log_rates(measured.x)
     both = np.column_stack([logs, measured.speed])
     both -= both.mean(axis=0)
-    blocks = [_car(both, counts[start : start + BLOCK]) for start in range(0, len(counts), BLOCK)]
-    return np.concatenate(blocks)
+    scores, identity = [], np.eye(logs.shape[1])
+    for start in range(0, len(counts), BLOCK):
+        related = np.stack([_correlation(both, row / row.sum()) for row in counts[start : start + BLOCK]])
+        among, with_speed = related[:, :-1, :-1], related[:, :-1, -1]
+        values, vectors = np.linalg.eigh((1 - SHRINKAGE) * among + SHRINKAGE * identity)
+        turned = np.einsum("bij,bi->bj", vectors, with_speed) / np.sqrt(values)
+        scores.append(np.einsum("bij,bj->bi", vectors, turned))
+    return np.concatenate(scores)
 
 
 def correlations(measured: Measured, weights: Floats) -> Floats:
@@ -129,23 +124,19 @@ def correlations(measured: Measured, weights: Floats) -> Floats:
     return np.asarray(np.abs(together) / np.where(spread > STILL**2, scale, np.inf), np.float64)
 
 
+def standardised(values: Floats) -> Floats:
+    """Return the columns with mean 0 and standard deviation 1; 0 where a column does not vary."""
+    centred = values - values.mean(axis=0)
+    spread = centred.std(axis=0)
+    return np.asarray(centred / np.where(spread > STILL, spread, np.inf), np.float64)
+
+
 def car_operator(logs: Floats) -> Floats:
     """Return the matrix (n_columns, n_rows) that converts standardised performances to scores."""
-    centred = logs - logs.mean(axis=0)
-    spread = centred.std(axis=0)
-    standard = centred / np.where(spread > STILL, spread, np.inf)
+    standard = standardised(logs)
     among = standard.T @ standard / len(logs)
     values, vectors = np.linalg.eigh((1 - SHRINKAGE) * among + SHRINKAGE * np.eye(len(among)))
     return np.asarray((vectors / np.sqrt(values)) @ vectors.T @ standard.T / len(logs), np.float64)
-
-
-def _car(both: Floats, counts: Floats) -> Floats:
-    correlations = np.stack([_correlation(both, count / count.sum()) for count in counts])
-    among, with_speed = correlations[:, :-1, :-1], correlations[:, :-1, -1]
-    identity = np.eye(among.shape[1])
-    values, vectors = np.linalg.eigh((1 - SHRINKAGE) * among + SHRINKAGE * identity)
-    turned = np.einsum("bij,bi->bj", vectors, with_speed) / np.sqrt(values)
-    return np.asarray(np.einsum("bij,bj->bi", vectors, turned), np.float64)
 
 
 def _correlation(both: Floats, weights: Floats) -> Floats:
@@ -177,10 +168,10 @@ def clusters(measured: Measured) -> list[list[int]]:
     labels: NDArray[np.int64] = fcluster(
         linkage(squareform(distance, checks=False), "average"), 1 - ALIKE, "distance"
     )
-    found: dict[int, list[int]] = {}
+    members: dict[int, list[int]] = {}
     for column, label in enumerate(labels):
-        found.setdefault(int(label), []).append(column)
-    return list(found.values())
+        members.setdefault(int(label), []).append(column)
+    return list(members.values())
 
 
 FOLDS = 5
@@ -220,12 +211,14 @@ def held_out(measured: Measured, groups: Sequence[Sequence[int]], seed: int) -> 
         return HeldOut(float("nan"), float("nan"), np.zeros(len(groups)))
     generator = np.random.default_rng(seed)
     truth = measured.speed
-    error = np.zeros(len(truth))
-    squares = np.zeros(len(groups))
+    error, squares = np.zeros(len(truth)), np.zeros(len(groups))
     for train, test in folds(measured.cpus):
         model, logs = _extra_trees(measured, train, seed)
-        shuffled = _shuffled(logs[test], groups, generator)
-        predicted = model.predict(np.concatenate([logs[test], *shuffled])).reshape(-1, len(test))
+        rows = logs[test]
+        shuffled = np.repeat(rows[None], 1 + len(groups), axis=0)
+        for copy, group in zip(shuffled[1:], groups, strict=True):
+            copy[:, list(group)] = rows[generator.permutation(len(rows))][:, list(group)]
+        predicted = model.predict(np.concatenate(shuffled)).reshape(-1, len(test))
         misses = predicted - truth[test]
         error[test] = misses[0]
         squares += (misses[1:] ** 2).sum(axis=1)
@@ -264,10 +257,3 @@ def _extra_trees(measured: Measured, train: Rows, seed: int) -> tuple[Any, Float
     logs = log_rates(measured.x, train)
     forest = ExtraTreesRegressor(EXTRA_TREES, max_features=0.5, min_samples_leaf=2, random_state=seed)
     return forest.fit(logs[train], measured.speed[train]), logs
-
-
-def _shuffled(logs: Floats, groups: Sequence[Sequence[int]], generator: np.random.Generator) -> Floats:
-    copies = np.repeat(logs[None], len(groups), axis=0)
-    for copy, group in zip(copies, groups, strict=True):
-        copy[:, list(group)] = logs[generator.permutation(len(logs))][:, list(group)]
-    return copies

@@ -45,18 +45,6 @@ class Prediction:
 
 
 @dataclass(frozen=True)
-class Member:
-    """A regression of the standardised speed, and the factor of each score in its input."""
-
-    stretch: Floats
-    regression: Any
-
-    def predict(self, scores: Floats) -> Floats:
-        """Return the standardised speed."""
-        return np.asarray(self.regression.predict(scores * self.stretch), np.float64)
-
-
-@dataclass(frozen=True)
 class Predictor:
     """Four regressions on standardised logarithms of the rates, whose predictions are averaged.
 
@@ -66,7 +54,8 @@ class Predictor:
     stressor scales from one thread to all. A server of a CPU model with n servers has the weight n ** -0.5.
 
     `scaling`, shape (n_stressors, 2), has the columns of stressors on every thread and on one; `mean` and
-    `spread`, shape (n_columns + n_stressors,), standardise the inputs, `centre` and `scale` the speeds.
+    `spread`, shape (n_columns + n_stressors,), standardise the inputs, `centre` and `scale` the speeds. A
+    member has the factor of each score in its input, and a regression of the standardised speed.
     """
 
     scaling: Rows
@@ -74,12 +63,13 @@ class Predictor:
     spread: Floats
     centre: float
     scale: float
-    members: tuple[Member, ...]
+    members: tuple[tuple[Floats, Any], ...]
 
     def predict(self, x: Floats) -> Floats:
         """Return the speed (logarithm, more is better) of machines with these rates."""
         scores = self.standard(np.log(x))
-        average = np.mean([member.predict(scores) for member in self.members], axis=0)
+        speeds = [regression.predict(scores * stretch) for stretch, regression in self.members]
+        average = np.mean([np.asarray(speed, np.float64) for speed in speeds], axis=0)
         return np.asarray(self.centre + self.scale * average, np.float64)
 
     def standard(self, logs: Floats) -> Floats:
@@ -90,7 +80,10 @@ class Predictor:
 def learn(measured: Measured, seed: int) -> Predictor:
     """Fit a predictor to `measured`, with one row per machine."""
     logs, speed = log_rates(measured.x), measured.speed
-    scaling = _scaling(measured.columns)
+    columns = measured.columns
+    every = [name for name in columns if name.endswith(EVERY_THREAD) and stressor_of(name) in columns]
+    pairs = [(columns.index(name), columns.index(stressor_of(name))) for name in every]
+    scaling = np.array(pairs, np.int64).reshape(-1, 2)
     described = _scaled(logs, scaling)
     spread, scale = described.std(axis=0), float(speed.std())
     blank = Predictor(
@@ -106,26 +99,15 @@ def learn(measured: Measured, seed: int) -> Predictor:
     _, rows, counts = np.unique(measured.cpus, return_inverse=True, return_counts=True)
     weights = np.asarray(counts[rows] ** -0.5, np.float64)
     weights /= weights.mean()
+    # the absolute weighted correlation of each column with the target
+    product = np.abs((weights[:, None] * scores * target[:, None]).mean(axis=0))
+    deviation = np.sqrt((weights[:, None] * scores**2).mean(axis=0) * (weights * target**2).mean())
+    relevance = np.divide(product, deviation, out=np.zeros_like(product), where=deviation > STILL)
     fitted = tuple(
-        Member(stretch, regression.fit(scores * stretch, target, sample_weight=weights))
-        for stretch, regression in _members(relevance(scores, target, weights), seed)
+        (stretch, regression.fit(scores * stretch, target, sample_weight=weights))
+        for stretch, regression in _members(relevance, seed)
     )
     return replace(blank, members=fitted)
-
-
-def relevance(scores: Floats, target: Floats, weights: Floats) -> Floats:
-    """Return the absolute weighted correlation of each column with the target."""
-    product = np.abs((weights[:, None] * scores * target[:, None]).mean(axis=0))
-    spread = np.sqrt((weights[:, None] * scores**2).mean(axis=0) * (weights * target**2).mean())
-    return np.asarray(
-        np.divide(product, spread, out=np.zeros_like(product), where=spread > STILL), np.float64
-    )
-
-
-def _scaling(columns: tuple[str, ...]) -> Rows:
-    every = [name for name in columns if name.endswith(EVERY_THREAD) and stressor_of(name) in columns]
-    pairs = [(columns.index(name), columns.index(stressor_of(name))) for name in every]
-    return np.array(pairs, np.int64).reshape(-1, 2)
 
 
 def _scaled(logs: Floats, scaling: Rows) -> Floats:
@@ -144,18 +126,9 @@ def _members(relevant: Floats, seed: int) -> Iterator[tuple[Floats, Any]]:
         # keep the mean distance of unscaled scores, so that one kernel coefficient suits all
         alike = stretch / size if size > 0 else np.ones(columns)
         yield alike, SVR(C=10, gamma=WIDTH / columns, epsilon=0.02)
-    yield (
-        np.ones(columns),
-        XGBRegressor(
-            n_estimators=300,
-            max_depth=4,
-            learning_rate=0.05,
-            subsample=0.7,
-            colsample_bytree=0.3,
-            n_jobs=1,
-            random_state=seed,
-        ),
-    )
+    trees = {"n_estimators": 300, "max_depth": 4, "learning_rate": 0.05}
+    sampling = {"subsample": 0.7, "colsample_bytree": 0.3}
+    yield np.ones(columns), XGBRegressor(**trees, **sampling, n_jobs=1, random_state=seed)
 
 
 def errors(measured: Measured, seed: int) -> Floats:
@@ -163,11 +136,11 @@ def errors(measured: Measured, seed: int) -> Floats:
     if len(np.unique(measured.cpus)) < 2:  # noqa: PLR2004 - one to learn from, one to predict
         problem = f"machines of one CPU model ({measured.cpus[0]}) predict no other"
         raise InputError(problem, place=f'application "{measured.application}"')
-    found = np.zeros(len(measured.y))
+    misses = np.zeros(len(measured.y))
     for train, test in folds(measured.cpus):
         predictor = learn(measured.rows(train), seed)
-        found[test] = predictor.predict(measured.x[test]) - measured.speed[test]
-    return found
+        misses[test] = predictor.predict(measured.x[test]) - measured.speed[test]
+    return misses
 
 
 def predict(
@@ -194,8 +167,13 @@ def predict(
     misses = errors(known, seed)
     wide = half_width(misses, confidence)
     speed = learn(known, seed).predict(x)
-    value, one, other = (known.performance(speed + shift) for shift in (0, -wide, wide))
-    reasons = _reasons(known, misses)
+    value, *ends = (known.performance(speed + shift) for shift in (0, -wide, wide))
+    low, high = np.minimum(*ends), np.maximum(*ends)
+    cpus, worth = len(np.unique(known.cpus)), r2(misses, known.speed)
+    reasons = [f"{cpus} CPU models, fewer than {FEW_CPUS}"] if cpus < FEW_CPUS else []
+    if not worth > 0:
+        by_mean = "CPU models that were held out are predicted no better than by the mean"
+        reasons.append(f"{by_mean} (R2 {worth:.2f})")
     return tuple(
         Prediction(
             known.application,
@@ -203,24 +181,13 @@ def predict(
             known.better,
             str(machine),
             float(value[row]),
-            float(min(one[row], other[row])),
-            float(max(one[row], other[row])),
+            float(low[row]),
+            float(high[row]),
             confidence,
-            reasons,
+            tuple(reasons),
         )
         for row, machine in enumerate(machines)
     )
-
-
-def _reasons(known: Measured, misses: Floats) -> tuple[str, ...]:
-    cpus = len(np.unique(known.cpus))
-    worth = r2(misses, known.speed)
-    by_mean = f"CPU models that were held out are predicted no better than by the mean (R2 {worth:.2f})"
-    found = (
-        (cpus < FEW_CPUS, f"{cpus} CPU models, fewer than {FEW_CPUS}"),
-        (not worth > 0, by_mean),
-    )
-    return tuple(reason for failed, reason in found if failed)
 
 
 #: Number of trees in the plain forest, a reference method.
@@ -253,17 +220,10 @@ def forecast(task: Forecast) -> pd.DataFrame:
         for number, (train, test) in enumerate(folds(measured.cpus)):
             fold[test] = number
             speed[test] = ENTRIES[entry](task, train, test)
-        tables.append(_table(task, entry, fold, speed))
-    return pd.concat(tables, ignore_index=True)
-
-
-def _table(task: Forecast, entry: str, fold: NDArray[np.int64], speed: Floats) -> pd.DataFrame:
-    measured = task.measured
-    misses = speed - measured.speed
-    wide = np.array([half_width(misses[fold != number], task.confidence) for number in range(fold.max() + 1)])
-    ends = measured.performance(speed + np.outer((-1, 1), wide[fold]))
-    return pd.DataFrame(
-        {
+        misses = speed - measured.speed
+        margins = [half_width(misses[fold != number], task.confidence) for number in range(fold.max() + 1)]
+        ends = measured.performance(speed + np.outer((-1, 1), np.array(margins)[fold]))
+        columns = {
             "application": measured.application,
             "entry": entry,
             "fold": fold,
@@ -274,7 +234,8 @@ def _table(task: Forecast, entry: str, fold: NDArray[np.int64], speed: Floats) -
             "low": ends.min(axis=0),
             "high": ends.max(axis=0),
         }
-    )
+        tables.append(pd.DataFrame(columns))
+    return pd.concat(tables, ignore_index=True)
 
 
 def _ensemble(task: Forecast, train: Any, test: Any) -> Floats:
@@ -311,21 +272,20 @@ ENTRIES: dict[str, Callable[[Forecast, Any, Any], Floats]] = {
 
 
 def entries(predictions: pd.DataFrame, tolerance: float) -> dict[str, Any]:
-    """Summarise predictions of `forecast` by entry.
+    """Summarise predictions of `forecast_application` by entry.
 
     Every score is computed per application and averaged over applications: ``mean`` and ``std`` over the
     folds and ``pooled`` over all machines, None where it cannot be computed. ``r2`` is of logarithms.
     """
-    rows = _judged(predictions, tolerance)
-    found = {}
-    for entry, own in rows.groupby("entry", sort=True):
-        pooled = _means(own, ["application"])
-        by_fold = _means(own, ["fold", "application"]).groupby("fold").mean()
-        found[str(entry)] = {
+    summaries = {}
+    for entry, rows in _judged(predictions, tolerance).groupby("entry", sort=True):
+        pooled = _means(rows, ["application"])
+        by_fold = _means(rows, ["fold", "application"]).groupby("fold").mean()
+        summaries[str(entry)] = {
             "kind": "rule" if entry == "median" else "model",
-            **{one: spread(by_fold[one].dropna().to_numpy(), pooled[one].mean()) for one in METRICS},
+            **{name: spread(by_fold[name].dropna().to_numpy(), pooled[name].mean()) for name in METRICS},
         }
-    return found
+    return summaries
 
 
 def by_application(predictions: pd.DataFrame, tolerance: float) -> pd.DataFrame:
@@ -354,15 +314,15 @@ def _judged(predictions: pd.DataFrame, tolerance: float) -> pd.DataFrame:
 
 
 def _means(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    found = rows.groupby(list(by))
-    sums = found[["squares", "total"]].sum()
+    groups = rows.groupby(list(by))
+    sums = groups[["squares", "total"]].sum()
     return pd.DataFrame(
         {
-            "within_tolerance": found["within_tolerance"].mean(),
-            "mape": found["relative"].mean(),
-            "median_error": found["relative"].median(),
+            "within_tolerance": groups["within_tolerance"].mean(),
+            "mape": groups["relative"].mean(),
+            "median_error": groups["relative"].median(),
             "r2": 1 - sums["squares"] / sums["total"].where(sums["total"] > 0),
-            "coverage": found["coverage"].mean(),
+            "coverage": groups["coverage"].mean(),
         }
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from typing import Any
 from zlib import crc32
@@ -76,16 +77,13 @@ def profile(measured: Measured, params: Profiling, seed: int) -> Profile:
     """
     machines = measured.by_machine()
     if len(machines.y) < 2 or not np.ptp(machines.y):  # noqa: PLR2004 - one machine has nothing to differ from
-        raise InputError(
-            f"has {len(np.unique(machines.y))} different values on {len(machines.y)} machines; "
-            "expected two or more",
-            place=f'application "{measured.application}"',
-        )
+        values = f"{len(np.unique(machines.y))} different values on {len(machines.y)} machines"
+        raise InputError(f"{values}; expected two or more", place=f'application "{measured.application}"')
     weights = resamples(units(machines), params.resamples, seed)
     scores = car_scores(machines)
     every = shares_of(np.concatenate([scores, car_scores(machines, weights)]))
-    singles, alike = [[column] for column in range(len(machines.columns))], clusters(machines)
-    named = categories(machines.columns)
+    names, alike, named = machines.columns, clusters(machines), categories(machines.columns)
+    singles = [[column] for column in range(len(names))]
     worth = held_out(machines, [*singles, *alike, *named.values()], seed)
     single, cluster, category = np.split(worth.growth, np.cumsum([len(singles), len(alike)]))
     level, limits = params.significance, params.trust
@@ -94,28 +92,42 @@ def profile(measured: Measured, params: Profiling, seed: int) -> Profile:
     dealt = chance(machines, params.resamples, level, seed)
     evidence = Evidence(machines, resampled_unit(machines), leading, dealt, worth)
     stability = overlap([top(row) for row in every[1:]])
-    shares, names = _Shares(every, params.confidence), machines.columns
-    told = {
-        "cluster": range(1, len(alike) + 1),
-        "stressors": [", ".join(names[n] for n in one) for one in alike],
-    }
+    ranked = partial(_ranked, every, params.confidence)
+    features = ranked({"stressor": names}, singles, single, score=scores[0])
+    cluster_of = {names[column]: number for number, group in enumerate(alike, 1) for column in group}
+    kinds = [", ".join(CATEGORIES.get(stressor_of(name), ("other",))) for name in features["stressor"]]
+    joined = [", ".join(names[column] for column in group) for group in alike]
     return Profile(
         machines,
-        _described(shares.table({"stressor": names}, singles, single, score=scores[0]), names, alike),
-        shares.table(told, alike, cluster),
-        shares.table({"category": list(named)}, named.values(), category),
+        features.assign(cluster=features["stressor"].map(cluster_of), categories=kinds),
+        ranked({"cluster": range(1, len(alike) + 1), "stressors": joined}, alike, cluster),
+        ranked({"category": list(named)}, named.values(), category),
         trust(evidence, stability, limits, level, seed),
         every[0],
         every[1:],
     )
 
 
-def _described(features: pd.DataFrame, columns: tuple[str, ...], alike: list[list[int]]) -> pd.DataFrame:
-    """Add the cluster and the categories of each stressor."""
-    cluster_of = {columns[column]: number for number, group in enumerate(alike, 1) for column in group}
-    stressors = features["stressor"]
-    kinds = [", ".join(CATEGORIES.get(stressor_of(name), ("other",))) for name in stressors]
-    return features.assign(cluster=stressors.map(cluster_of), categories=kinds)
+def _ranked(
+    shares: Floats,
+    confidence: float,
+    named: Mapping[str, Any],
+    groups: Collection[Sequence[int]],
+    growth: Floats,
+    **scores: Floats,
+) -> pd.DataFrame:
+    """Return groups of columns, most important first: `named`, ``importance, low, high``, `scores`.
+
+    `shares`, shape (1 + n_resamples, n_columns), has the shares in all rows first.
+    """
+    grouped = shares @ sums_of(groups, shares.shape[1])
+    largest = grouped.max(axis=1, keepdims=True)
+    importance = 100 * grouped / np.where(largest > 0, largest, 1)
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(importance[1:], (tail, 1 - tail), axis=0)
+    columns = {"importance": importance[0], "low": low, "high": high, **scores, "permutation": scaled(growth)}
+    table = pd.DataFrame({**named, **columns})
+    return table.sort_values("importance", ascending=False, kind="stable", ignore_index=True)
 
 
 def resampled_unit(measured: Measured) -> Unit:
@@ -150,33 +162,6 @@ def shares_of(scores: Floats) -> Floats:
     squares = scores**2
     totals = squares.sum(axis=1, keepdims=True)
     return np.asarray(squares / np.where(totals > 0, totals, 1), np.float64)
-
-
-@dataclass(frozen=True)
-class _Shares:
-    """Shares in all rows (first) and in the resamples, and the confidence level of intervals."""
-
-    shares: Floats
-    confidence: float
-
-    def table(
-        self, named: Mapping[str, Any], groups: Collection[Sequence[int]], growth: Floats, **scores: Floats
-    ) -> pd.DataFrame:
-        """Return groups of columns, most important first: `named`, ``importance, low, high``, `scores`."""
-        grouped = self.shares @ sums_of(groups, self.shares.shape[1])
-        largest = grouped.max(axis=1, keepdims=True)
-        importance = 100 * grouped / np.where(largest > 0, largest, 1)
-        tail = (1 - self.confidence) / 2
-        low, high = np.quantile(importance[1:], (tail, 1 - tail), axis=0)
-        told = {
-            "importance": importance[0],
-            "low": low,
-            "high": high,
-            **scores,
-            "permutation": scaled(growth),
-        }
-        table = pd.DataFrame({**named, **told})
-        return table.sort_values("importance", ascending=False, kind="stable", ignore_index=True)
 
 
 def sums_of(groups: Collection[Sequence[int]], columns: int) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -47,7 +47,7 @@ def _read_unseen(root: Path, metrics: Mapping[str, Any]) -> list[OutOfFoldPredic
 
 
 def _no_registered(directory: Path, *_: object) -> OutOfFoldPredictions:
-    raise InputError("a forecast is learned when it is asked for; none is registered", file=directory)
+    raise InputError("forecasts have no registered model; each request trains its own", file=directory)
 
 
 def unseen() -> UnseenSupply:
@@ -58,17 +58,14 @@ def unseen() -> UnseenSupply:
 def promote_stage() -> None:
     """Log the forecast models that are not in MLflow yet, the best one last."""
     knobs, metrics = load(Fingerprints), written(PLACES.metrics, "evaluate")
-    book = Logbook("fingerprints", metrics["data"], PLACES.processed / "features.parquet", _evidence())
+    evidence = digest_of(PLACES.metrics, PLACES.evaluated / "oof.parquet")
+    book = Logbook("fingerprints", metrics["data"], PLACES.processed / "features.parquet", evidence)
     known, oof = book.known(), pd.read_parquet(PLACES.evaluated / "oof.parquet")
     for name in reversed(ranked(metrics["splits"]["grouped"]["entries"])):
         if name not in known:
             with book.logged(run_of(name, metrics, oof[oof["entry"] == name], knobs)):
                 pass
     print(f"fingerprints: {metrics['champion']} is best; there is no model to register")  # noqa: T201
-
-
-def _evidence() -> str:
-    return digest_of(PLACES.metrics, PLACES.evaluated / "oof.parquet")
 
 
 def run_of(name: str, metrics: dict[str, Any], rows: pd.DataFrame, knobs: Params[Fingerprints]) -> TrackedRun:
@@ -81,7 +78,15 @@ def run_of(name: str, metrics: dict[str, Any], rows: pd.DataFrame, knobs: Params
         },
         {"confidence": knobs.section.profile.confidence, "seed": knobs.seed},
         {"model": name},
-        nested=_folds(name, rows, metrics["tolerance"]),
+        nested=[
+            TrackedRun(
+                f"{name} grouped f{fold:02}",
+                headline(entries(fold_rows, metrics["tolerance"])[name]),
+                {},
+                {"kind": "fold", "split": "grouped"},
+            )
+            for fold, fold_rows in rows.groupby("fold", sort=True)
+        ],
         figures=partial(
             predicted_measured,
             rows.rename(columns={"value": "measured"}),
@@ -90,12 +95,6 @@ def run_of(name: str, metrics: dict[str, Any], rows: pd.DataFrame, knobs: Params
             "performance",
         ),
     )
-
-
-def _folds(name: str, rows: pd.DataFrame, tolerance: float) -> Iterator[TrackedRun]:
-    for fold, own in rows.groupby("fold", sort=True):
-        scores = headline(entries(own, tolerance)[name])
-        yield TrackedRun(f"{name} grouped f{fold:02}", scores, {}, {"kind": "fold", "split": "grouped"})
 
 
 @dataclass(frozen=True)
@@ -112,11 +111,11 @@ def profiled(measured: Measured, params: Profiling, seed: int) -> Profiled:
     """Profile one application by our method and by that of seed 003."""
     ours, number, boosting = profile(measured, params, seed), params.seed_resamples, params.boosting
     weights = resamples(units(measured), number, seed)
-    again = [seed_shares(measured, seed, counts, boosting) for counts in weights]
+    of_resamples = [seed_shares(measured, seed, counts, boosting) for counts in weights]
     return Profiled(
         ours,
         seed_shares(measured, seed, boosting=boosting),
-        overlap([top(shares) for shares in again]),
+        overlap([top(shares) for shares in of_resamples]),
         overlap([top(shares) for shares in ours.resampled[:number]]),
     )
 
@@ -128,35 +127,23 @@ def tables(found: list[Profiled]) -> dict[str, pd.DataFrame]:
     `Profile`), each with ``application`` as the first column; ``trust``, one row per application: ``metric,
     better, enough``, the fields of `Trust`, ``seed_stability`` and ``our_stability``.
     """
-    return {
-        "profiles": _together(found, _features),
-        "clusters": _together(found, lambda one: one.ours.clusters),
-        "categories": _together(found, lambda one: one.ours.categories),
-        "trust": pd.DataFrame([_trust(one) for one in found]),
+    parts: dict[str, dict[str, pd.DataFrame]] = {"profiles": {}, "clusters": {}, "categories": {}}
+    rows = []
+    for both in found:
+        ours, measured, trust = both.ours, both.ours.measured, both.ours.trust
+        seeds = pd.Series(scaled(both.seeds), measured.columns, name="seed_importance")
+        parts["profiles"][ours.application] = ours.features.join(seeds, on="stressor")
+        parts["clusters"][ours.application] = ours.clusters
+        parts["categories"][ours.application] = ours.categories
+        row = {name: getattr(measured, name) for name in ("application", "metric", "better")}
+        row |= {"enough": trust.enough, **asdict(trust), "leaders": ", ".join(trust.leaders)}
+        row |= {name: "; ".join(getattr(trust, name)) for name in ("reasons", "unpredicted")}
+        rows.append(row | {"seed_stability": both.seed_stability, "our_stability": both.our_stability})
+    frames = {
+        name: pd.concat(of_all, names=["application"]).reset_index("application").reset_index(drop=True)
+        for name, of_all in parts.items()
     }
-
-
-def _together(found: list[Profiled], table: Callable[[Profiled], pd.DataFrame]) -> pd.DataFrame:
-    parts = {one.ours.application: table(one) for one in found}
-    return pd.concat(parts, names=["application"]).reset_index("application").reset_index(drop=True)
-
-
-def _features(one: Profiled) -> pd.DataFrame:
-    seeds = pd.Series(scaled(one.seeds), one.ours.measured.columns, name="seed_importance")
-    return one.ours.features.join(seeds, on="stressor")
-
-
-def _trust(one: Profiled) -> dict[str, Any]:
-    measured, trust = one.ours.measured, one.ours.trust
-    first = {name: getattr(measured, name) for name in ("application", "metric", "better")}
-    several = {
-        "leaders": ", ".join(trust.leaders),
-        "reasons": "; ".join(trust.reasons),
-        "unpredicted": "; ".join(trust.unpredicted),
-    }
-    worth = asdict(trust) | several
-    both = {"seed_stability": one.seed_stability, "our_stability": one.our_stability}
-    return {**first, "enough": trust.enough, **worth, **both}
+    return frames | {"trust": pd.DataFrame(rows)}
 
 
 def profile_stage() -> None:

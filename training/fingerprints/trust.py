@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from data.fingerprints.params import TrustLimits
 from features.fingerprints.matrix import Measured
-from training.fingerprints.importance import STILL, HeldOut, log_rates, more_for
+from training.fingerprints.importance import STILL, HeldOut, log_rates, more_for, standardised
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -47,7 +47,7 @@ class Trust:
     leading : float
         Share of the resamples where they are ahead; without leaders, where the first stressor is.
     by : {"importance", "correlation"}
-        The measure by which they lead.
+        The measure of the ranking that they lead.
     chance : float
         P-value: how often permuted performances correlate as closely with any stressor.
     reasons, unpredicted : tuple of str
@@ -114,13 +114,11 @@ def lead(shares: Floats, related: Floats, limit: float) -> Lead:
     Importance is divided among correlated stressors, which hides a cause among many similar ones, although
     its correlation with the performance is still the closest. So correlation is used if it has the same
     leaders as importance, in more resamples. `shares` and `related` are importances and correlations, shape
-    (1 + n_resamples, n_columns), as measured in the first row; `limit` is the share of the resamples in which
-    a group must be ahead.
+    (1 + n_resamples, n_columns), as measured in the first row; a group must be ahead in the share `limit` of
+    the resamples.
     """
-    by_importance, by_correlation = (
-        leaders("importance", shares, limit),
-        leaders("correlation", related, limit),
-    )
+    by_importance = leaders("importance", shares, limit)
+    by_correlation = leaders("correlation", related, limit)
     first = np.argsort(-shares[0], kind="stable")[: len(by_correlation.columns)]
     same = set(first.tolist()) == set(by_correlation.columns)
     return by_correlation if same and by_correlation.share > by_importance.share else by_importance
@@ -173,7 +171,7 @@ def chance(measured: Measured, deals: int, level: float, seed: int) -> Chance:
     machines. Taking the closest of all stressors allows for their number (Westfall and Young 1993).
     """
     dealt = np.column_stack([measured.speed, _dealt(measured, deals, np.random.default_rng(seed))])
-    correlations = np.abs(_standard(log_rates(measured.x)).T @ _standard(dealt)) / len(dealt)
+    correlations = np.abs(standardised(log_rates(measured.x)).T @ standardised(dealt)) / len(dealt)
     largest = correlations.max(axis=0)
     # a deal that changes nothing must count as equal in spite of rounding
     reached = largest >= largest[0] * (1 - STILL)
@@ -192,12 +190,6 @@ def _dealt(measured: Measured, deals: int, generator: np.random.Generator) -> Fl
     left = measured.speed - common[rows]
     order = generator.permuted(np.tile(np.arange(len(names)), (deals, 1)), axis=1)
     return (common[order][:, rows] + generator.permuted(np.tile(left, (deals, 1)), axis=1)).T
-
-
-def _standard(values: Floats) -> Floats:
-    centred = values - values.mean(axis=0)
-    spread = centred.std(axis=0)
-    return np.asarray(centred / np.where(spread > STILL, spread, np.inf), np.float64)
 
 
 def few(machines: int, cpus: int, limits: TrustLimits) -> Iterator[str]:
@@ -231,54 +223,45 @@ class Evidence:
         """Yield why the ranking cannot be trusted, and which machines would help."""
         yield from few(len(self.measured.y), self.cpus, limits)
         if self.chance.p_value > level:
-            yield self._by_chance(level)
+            chance, named = self.chance, self.measured.columns[self.chance.closest]
+            advice = self._more(
+                chance.times,
+                f"on which {named} differs would tell whether it is the cause",
+                "it follows nothing that was measured: other stressors are needed, not other machines",
+            )
+            yield (
+                f"no stressor stands out from chance: {named} goes with it most, by a correlation of "
+                f"{chance.correlation:.2f}, and chance alone reaches {chance.usual:.2f} "
+                f"(p {chance.p_value:.3f}, more than {level:g}): {advice}"
+            )
         if not self.lead.settled:
-            yield self._unsettled(limits.leading)
+            columns, scores = self.measured.columns, standardised(log_rates(self.measured.x))
+            first, rival = self.lead.columns[0], self.lead.rival
+            alike = float(scores[:, first] @ scores[:, rival]) / len(scores)
+            pair = f"on which {columns[first]} and {columns[rival]} differ"
+            advice = self._more(
+                self.lead.times, f"{pair} would tell", f"only machines {pair} would tell, no number of others"
+            )
+            yield (
+                f"{columns[first]} comes first by {self.lead.by} in {self.lead.share:.0%} of resamples, less "
+                f"than {limits.leading:.0%}, its rival being {columns[rival]} (their rates correlate by "
+                f"{alike:.2f}): {advice}"
+            )
 
     def predictions(self, limits: TrustLimits, seed: int) -> Iterator[str]:
         """Yield why predictions cannot be trusted, and which machines would help."""
         yield from few(len(self.measured.y), self.cpus, limits)
         if not self.worth.r2 >= limits.r2:
-            yield self._unpredicted(limits.r2, seed)
+            advice = self._more(
+                more_for(self.measured, self.worth.r2, limits.r2, seed),
+                "like these would reach it",
+                "more machines like these would hardly reach it, only more different ones",
+            )
+            short = f"{limits.r2 - self.worth.r2:.2f} less than {limits.r2:g}"
+            yield f"R2 {self.worth.r2:.2f} on held-out CPU models, {short}: {advice}"
         if self.worth.median_error > limits.error:
             off = f"median error {self.worth.median_error:.1%} on held-out CPU models"
             yield f"{off}, more than {limits.error:.0%}"
-
-    def _by_chance(self, level: float) -> str:
-        found, named = self.chance, self.measured.columns[self.chance.closest]
-        fewer, hopeless = (
-            f"on which {named} differs would tell whether it is the cause",
-            "it follows nothing that was measured: other stressors are needed, not other machines",
-        )
-        return (
-            f"no stressor stands out from chance: {named} goes with it most, by a correlation of "
-            f"{found.correlation:.2f}, and chance alone reaches {found.usual:.2f} (p {found.p_value:.3f}, "
-            f"more than {level:g}): {self._more(found.times, fewer, hopeless)}"
-        )
-
-    def _unsettled(self, limit: float) -> str:
-        columns, scores = self.measured.columns, _standard(log_rates(self.measured.x))
-        first, rival = self.lead.columns[0], self.lead.rival
-        alike = float(scores[:, first] @ scores[:, rival]) / len(scores)
-        pair = f"on which {columns[first]} and {columns[rival]} differ"
-        advice = self._more(
-            self.lead.times, f"{pair} would tell", f"only machines {pair} would tell, no number of others"
-        )
-        return (
-            f"{columns[first]} comes first by {self.lead.by} in {self.lead.share:.0%} of resamples, less "
-            f"than {limit:.0%}, its rival being {columns[rival]} (their rates correlate by {alike:.2f}): "
-            f"{advice}"
-        )
-
-    def _unpredicted(self, limit: float, seed: int) -> str:
-        reached = self.worth.r2
-        times = more_for(self.measured, reached, limit, seed)
-        fewer, hopeless = (
-            "like these would reach it",
-            "more machines like these would hardly reach it, only more different ones",
-        )
-        short = f"R2 {reached:.2f} on held-out CPU models, {limit - reached:.2f} less than {limit:g}"
-        return f"{short}: {self._more(times, fewer, hopeless)}"
 
     def _more(self, times: float, fewer: str, hopeless: str) -> str:
         if not times <= MANY_TIMES:
@@ -288,8 +271,8 @@ class Evidence:
 
 def trust(given: Evidence, stability: float, limits: TrustLimits, level: float, seed: int) -> Trust:
     """Judge a profile; `stability` is the overlap of the top five, `level` the significance level."""
-    found = tuple(given.ranking(limits, level))
-    names = () if found else tuple(given.measured.columns[column] for column in given.lead.columns)
+    reasons = tuple(given.ranking(limits, level))
+    names = () if reasons else tuple(given.measured.columns[column] for column in given.lead.columns)
     return Trust(
         len(given.measured.y),
         given.cpus,
@@ -300,6 +283,6 @@ def trust(given: Evidence, stability: float, limits: TrustLimits, level: float, 
         given.lead.share,
         given.lead.by,
         given.chance.p_value,
-        found,
+        reasons,
         tuple(given.predictions(limits, seed)),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial, reduce
 from operator import add
 from pathlib import Path
@@ -27,8 +27,8 @@ from training.matrices.engine.grouping import Grouping
 from training.matrices.engine.judges import Cases, Judges, fitted
 from training.matrices.engine.models import CATALOGUE, PAIRED
 from training.matrices.engine.search import SearchQuestion, search
-from training.matrices.engine.shape import PARTS, parted
-from training.matrices.engine.stored import EngineCard, TrainedEngine, described
+from training.matrices.engine.shape import PARTS, parted, require_both_labels
+from training.matrices.engine.stored import EngineCard, TrainedEngine
 from training.matrices.engine.validity_tree import ValidityTree
 from training.matrices.schemes import Cell
 
@@ -64,16 +64,6 @@ def shape(
     return ShapedChunk(file, rows.of(draw < share), moments, counted)
 
 
-def group_counts(shaped: Sequence[ShapedChunk]) -> pd.DataFrame:
-    """Return ``abnormal, rows`` by group; raise InputError if all rows have the same label."""
-    found = pd.concat([chunk.counted for chunk in shaped]).groupby(level=0).sum()
-    abnormal, rows = int(found["abnormal"].sum()), int(found["rows"].sum())
-    if abnormal in {0, rows}:
-        told = "abnormal" if abnormal else "normal"
-        raise InputError(f"there is none to learn from but what is {told}; expected both", place="runs")
-    return found
-
-
 #: SEARCHED: approximate number of pairs for the search and for the fallback classifier. VALIDATED:
 #: approximate number of runs for the validity tree. All are used if there are fewer.
 SEARCHED, VALIDATED = 50_000, 30_000
@@ -81,20 +71,11 @@ SEARCHED, VALIDATED = 50_000, 30_000
 
 @dataclass(frozen=True)
 class LargeRecipe:
-    """Training settings for data larger than memory.
+    """Training settings for data larger than memory, in chunks of `runs` runs.
 
-    Attributes
-    ----------
-    cell : Cell
-        Its scheme must have given groups, contrasted pairs and pruned invalid runs.
-    trials : int
-        Number of search trials.
-    missing : float
-        Largest share of the raw metrics that may be missing from a run.
-    compute : Compute
-        Its workers must see the directory of the chunks under the same path.
-    runs : int
-        Number of runs in a chunk.
+    The scheme of `cell` must have given groups, contrasted pairs and pruned invalid runs. `missing` is the
+    largest share of the raw metrics that may be missing from a run. The workers of `compute` must see the
+    directory of the chunks under the same path.
     """
 
     cell: Cell
@@ -107,35 +88,29 @@ class LargeRecipe:
     def train(self, source: Path, work: Path) -> TrainedEngine:
         """Train on the runs in `source`; intermediate files are written to `work`.
 
-        Raises
-        ------
-        InputError
-            If the model is unknown or takes two runs as one row, the runs are malformed, or all remaining
-            rows have the same label.
+        Raises InputError if the model is unknown or takes two runs as one row, the runs are malformed, or all
+        remaining rows have the same label.
         """
         if self.cell.model not in CATALOGUE or self.cell.model in PAIRED:
             known = ", ".join(name for name in CATALOGUE if name not in PAIRED)
             raise InputError(f'model="{self.cell.model}"; expected one of: {known}')
-        chunks, found = self.cleaned(source, work)
-        # scales are learned from all chunks before pairs are contrasted; see `Shape.of`
+        chunks, cleaned_chunks = self.cleaned(source, work)
+        # scales are learned from all chunks before pairs are contrasted; see `RowSettings.make_rows`
         learnt = learned(chunks, self.compute)
         share = min(1.0, SEARCHED / max(1, chunks.pairs))
         task = partial(shape, chunks=chunks, known=learnt, share=share, seed=self.seed)
         shaped = side_by_side(task, list(enumerate(chunks.files)), self.compute, "contrast pairs")
         engine = self.learned(learnt[0], shaped)
-        some = MatrixTables.joined([one.some for one in found])
-        by_analysts = any(one.by_analysts for one in found)
-        card = EngineCard(
-            entry=self.cell.entry,
-            model=self.cell.model,
-            scheme=asdict(self.cell.scheme),
-            metrics=described(some.metrics),
-            groups=chunks.groups,
-            own=tuple(sorted(engine.judges.own)),
-            threshold=engine.threshold,
-            params=dict(engine.found.params),
+        some = MatrixTables.joined([chunk.some for chunk in cleaned_chunks])
+        by_analysts = any(chunk.by_analysts for chunk in cleaned_chunks)
+        digest = digest_of(*map(Path, sorted(dataset(source).files)))
+        card = EngineCard.of(
+            engine,
+            self.cell,
+            some.metrics,
+            chunks.groups,
             missing=self.missing,
-            data_digest=digest_of(*map(Path, sorted(dataset(source).files))),
+            digest=digest,
             seed=self.seed,
         )
         return TrainedEngine(engine, ValidityTree.fit(some, self.seed) if by_analysts else None, card)
@@ -148,19 +123,24 @@ class LargeRecipe:
         chunks = part(source, work.resolve(), self.runs)
         parts = PARTS if len(chunks.workloads) >= PARTS else 1
         of_part = parted(chunks.workloads, self.seed) % parts
-        found = cleaned(
+        clean = cleaned(
             source, chunks, of_part, self.compute, missing=self.missing, some=VALIDATED, seed=self.seed
         )
-        files = tuple(one.file for one in found if one.valid)
-        groups = tuple(sorted(chunks.workloads["group"].unique()))
-        rows, pairs = (sum(getattr(one, name) for one in found) for name in ("valid", "pairs"))
-        metrics = tuple(found[0].some.raw)
-        return CleanChunks(files, metrics, groups, rows, pairs, parts), found
+        return CleanChunks(
+            tuple(chunk.file for chunk in clean if chunk.valid),
+            tuple(clean[0].some.raw),
+            tuple(sorted(chunks.workloads["group"].unique())),
+            sum(chunk.valid for chunk in clean),
+            sum(chunk.pairs for chunk in clean),
+            parts,
+        ), clean
 
     def learned(self, known: Known, shaped: Sequence[ShapedChunk]) -> FittedEngine:
         """Fit the shared parts to a sample of the pairs, and each group's classifier to all its pairs."""
         scheme, model, seed = self.cell.scheme, CATALOGUE[self.cell.model], self.seed
-        rows, groups = joined([chunk.some for chunk in shaped]), with_cases(group_counts(shaped))
+        counted = pd.concat([chunk.counted for chunk in shaped]).groupby(level=0).sum()
+        require_both_labels(int(counted["abnormal"].sum()), int(counted["rows"].sum()))
+        rows, groups = joined([chunk.some for chunk in shaped]), with_cases(counted)
         moments = reduce(add, [chunk.moments for chunk in shaped if chunk.moments is not None])
         projection = Projection.of_moments(moments, rows.beside, scheme.components or 0)
         cases = Cases.of(rows, projection, plain=scheme.tuned)
@@ -178,8 +158,8 @@ class LargeRecipe:
             like=rows.of(rows.y > 1),
             seed=seed,
         )
-        apart = groups if params["share"] else ()
-        own = dict(zip(apart, side_by_side(task, apart, self.compute, "fit groups"), strict=True))
+        own_groups = groups if params["share"] else ()
+        own = dict(zip(own_groups, side_by_side(task, own_groups, self.compute, "fit groups"), strict=True))
         shared = Judges.fit(model, params, cases, chosen=everything, groups=(), seed=seed)
         judges = Judges(own, shared.fallback, float(params["share"]), params["components"])
         return FittedEngine(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from data.matrices.tables import MatrixTables
 from data.parallel import Compute, side_by_side
 from training.evaluation.metrics import summary
+from training.matrices.engine.engine import Scheme
 from training.matrices.engine.grouping import Grouping
 from training.matrices.engine.judges import Alarms
 from training.matrices.engine.stored import EngineRecipe
@@ -22,6 +23,7 @@ from training.matrices.fitting import (
     FoldPart,
     MatrixExamples,
     Mistakes,
+    all_held,
     row,
     spread,
     total,
@@ -58,9 +60,9 @@ def served_and_validity(
         test = examples.tables.of_runs(inside).without_flags()
         measured = examples.measured.of_runs(inside).without_flags()
         tasks.append(Checked(int(fold), examples.tables.of_runs(~inside), test, measured, recipe))
-    told, rejected = zip(*side_by_side(answered, tasks, compute, "answers of matrices"), strict=True)
+    verdicts, rejected = zip(*side_by_side(answered, tasks, compute, "answers of matrices"), strict=True)
     abnormal = examples.pairs.set_index("pair_id")["abnormal"]
-    served = pd.concat(told, ignore_index=True)
+    served = pd.concat(verdicts, ignore_index=True)
     served = served[served["pair_id"].isin(abnormal.index)]
     status = np.where(abnormal.loc[served["pair_id"]], "fail", "pass")
     served = served.assign(status=status)[list(SERVED_COLUMNS)].reset_index(drop=True)
@@ -81,8 +83,8 @@ def answered(task: Checked) -> tuple[pd.DataFrame, pd.DataFrame]:
     served = verdicts[list(TOLD)].astype({"probability": "float64"}).assign(fold=task.fold)
     if trained.validity is None:
         return served, pd.DataFrame(columns=["run_id", "fold", "tree"])
-    told = trained.validity.judged(task.test)
-    return served, told[["run_id"]].assign(fold=task.fold, tree=told["invalid"].to_numpy(bool))
+    runs = trained.validity.judged(task.test)
+    return served, runs[["run_id"]].assign(fold=task.fold, tree=runs["invalid"].to_numpy(bool))
 
 
 def served_summary(rows: pd.DataFrame) -> dict[str, Any]:
@@ -97,7 +99,7 @@ def served_summary(rows: pd.DataFrame) -> dict[str, Any]:
 
 def _validity_table(found: Sequence[pd.DataFrame], examples: MatrixExamples) -> pd.DataFrame:
     """Return validity.parquet: runs rejected by rules, tree, or either, against the analysts' flags."""
-    if not any(len(told) for told in found):
+    if not any(len(runs) for runs in found):
         return pd.DataFrame(columns=["judge", "fold", "kind", "runs", "rejected"])
     rules = ~examples.decisions.runs["kept"].to_numpy(bool)
     runs = examples.measured.runs[["run_id", "valid"]].assign(rules=rules)
@@ -105,41 +107,38 @@ def _validity_table(found: Sequence[pd.DataFrame], examples: MatrixExamples) -> 
     kinds = examples.measured.causes.set_index("run_id")["invalid_kind"]
     kind = known["run_id"].map(kinds[~kinds.index.duplicated()]).astype("str").fillna("")
     wrong = ~known["valid"].astype(bool)
-    told = known.assign(
-        kind=kind.mask(wrong & (kind == ""), "unknown").where(wrong, ""), both=known["rules"] | known["tree"]
-    )
-    rows = told.melt(["fold", "kind"], ["rules", "tree", "both"], "judge", "rejected")
+    kind = kind.mask(wrong & (kind == ""), "unknown").where(wrong, "")
+    known = known.assign(kind=kind, both=known["rules"] | known["tree"])
+    rows = known.melt(["fold", "kind"], ["rules", "tree", "both"], "judge", "rejected")
     counted = rows.groupby(["judge", "fold", "kind"], sort=True)["rejected"].agg(["size", "sum"])
     return counted.reset_index().rename(columns={"size": "runs", "sum": "rejected"})
 
 
 def validity_summary(table: pd.DataFrame) -> dict[str, dict[str, float | int]]:
     """Summarise validity.parquet by judge for metrics.json; invalid is the positive class."""
-    found: dict[str, dict[str, float | int]] = {}
-    for name, own in table.groupby("judge", sort=True):
-        wrong, numbers = own["kind"] != "", own[["runs", "rejected"]]
+    summaries: dict[str, dict[str, float | int]] = {}
+    for name, rows in table.groupby("judge", sort=True):
+        wrong, numbers = rows["kind"] != "", rows[["runs", "rejected"]]
         (invalid, caught), (valid, alarms) = (numbers[flags].sum().tolist() for flags in (wrong, ~wrong))
         counts = Mistakes(invalid + valid, invalid, alarms, invalid - caught)
-        found[str(name)] = {
+        summaries[str(name)] = {
             "runs": counts.cases,
             "invalid": counts.abnormal,
             "false_positive": counts.false_positive,
             "false_negative": counts.false_negative,
             "balanced_accuracy": round(counts.balanced_accuracy, 6),
         }
-    return found
+    return summaries
 
 
 def grouping_table(examples: MatrixExamples, seed: int) -> pd.DataFrame:
     """Return groups.parquet: each test case's given group, and the automatic group of most of its runs."""
     valid = examples.tables.of_runs(examples.tables.runs["valid"].to_numpy(bool))
-    found = Grouping.of("automatic", valid, valid.raw, seed).applied(valid).runs["group"]
-    rows = valid.runs[["workload", "group"]].assign(automatic=found.to_numpy())
-    return (
-        rows.groupby("workload", sort=True)
-        .agg(group=("group", "first"), automatic=("automatic", lambda names: names.mode().iloc[0]))
-        .reset_index()
-    )
+    groups = Grouping.of("automatic", valid, valid.raw, seed).applied(valid).runs["group"]
+    cases = valid.runs[["workload", "group"]].assign(automatic=groups.to_numpy()).groupby("workload")
+    return cases.agg(
+        group=("group", "first"), automatic=("automatic", lambda names: names.mode().iloc[0])
+    ).reset_index()
 
 
 def agreement(table: pd.DataFrame) -> dict[str, float | int]:
@@ -160,7 +159,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Opponent:
-    """A reference method: a score by ``pair_id``, and the threshold from which a pair is abnormal.
+    """A reference method: a score by ``pair_id``, and the least score of an abnormal pair.
 
     The threshold has the highest balanced accuracy on the same pairs that it is scored on, which favours the
     reference method.
@@ -179,7 +178,7 @@ def opponents(tables: MatrixTables, abnormal: pd.Series) -> list[Opponent]:
     variance averaged over all baselines of the workload group, which includes the cases under judgement.
     `tables` has valid runs only; `abnormal` is the truth, by ``pair_id``.
     """
-    found = []
+    methods = []
     for suffix, pooled in (("", False), (", pooled noise", True)):
         scores = zscores(tables, pooled=pooled).reindex(abnormal.index)
         for name, score in (
@@ -188,8 +187,8 @@ def opponents(tables: MatrixTables, abnormal: pd.Series) -> list[Opponent]:
         ):
             known = score.fillna(0.0)
             cut = best_threshold(abnormal.to_numpy(bool), known.to_numpy(np.float64))
-            found.append(Opponent(name, known, cut))
-    return found
+            methods.append(Opponent(name, known, cut))
+    return methods
 
 
 def zscores(tables: MatrixTables, *, pooled: bool) -> pd.DataFrame:
@@ -213,7 +212,7 @@ def zscores(tables: MatrixTables, *, pooled: bool) -> pd.DataFrame:
 
 
 def best_threshold(abnormal: NDArray[np.bool_], score: Floats) -> float:
-    """Return the score from which "abnormal" has the highest balanced accuracy; the highest of equals."""
+    """Return the threshold with the highest balanced accuracy; scores at or above it are abnormal."""
     cuts = np.unique(score)[::-1]
     judged = score[:, None] >= cuts
     accuracy = judged[abnormal].mean(axis=0) - judged[~abnormal].mean(axis=0)
@@ -229,65 +228,48 @@ RATES = 4
 DIMENSIONS = (5, 10, 25, 50, 100)
 
 
-def drawn(
-    parts: list[FoldPart], seed: int, fit_all: Callable[[list[EngineFit], str], list[CellAnswers]]
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return curves.parquet and times.parquet (figure 7); only the figure's own parameter varies."""
-    runs = parts[0].train.runs
-    valid = runs[runs["valid"]]
+def drawn(evaluation: Evaluation, folds: list[FoldPart]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return curves.parquet and times.parquet (figure 7); only the parameter of each figure varies."""
+    train, seed = folds[0].train, evaluation.seed
+    valid = train.runs[train.runs["valid"]]
     abnormal = int(valid["abnormal"].fillna(value=False).sum())
-    settings = list(_settings((len(valid) - abnormal) / abnormal, len(parts[0].train.raw)))
+    settings = list(_settings((len(valid) - abnormal) / abnormal, len(train.raw)))
     points = [
-        (figure, x, EngineFit(replace(cell, model=model), part, 0, seed, fixed))
-        for part in parts
+        (figure, x, EngineFit(Cell(model, scheme), part, 0, seed, fixed))
+        for part in folds
         for model in FOLLOWED
-        for figure, x, cell, fixed in settings
+        for figure, x, scheme, fixed in settings
     ]
-    return _curves(points, fit_all([fit for _, _, fit in points], "figures"))
+    fitted = all_held([fit for _, _, fit in points], evaluation.compute, "figures of matrices")
+    keys = ["figure", "model", "grouping", "x"]
+    rows = pd.DataFrame(
+        (figure, fit.cell.model, fit.cell.scheme.grouping, x, cell.vectors, cell.seconds)
+        for (figure, x, fit), cell in zip(points, fitted, strict=True)
+    ).set_axis([*keys, "counts", "seconds"], axis="columns")
+    curves, times = [], []
+    for key, of_folds in rows.groupby(keys, sort=True):
+        counts, about = list(of_folds["counts"]), dict(zip(keys, key, strict=True))
+        accuracy = total(counts).balanced_accuracy
+        curves.append(
+            {**about, "folds": len(counts), "balanced_accuracy": accuracy, "spread": spread(counts)}
+        )
+        if about["figure"] == DIMENSION:
+            seconds = of_folds["seconds"].mean()
+            times.append({"model": about["model"], "dimensions": int(about["x"]), "seconds": seconds})
+    return pd.DataFrame(curves), pd.DataFrame(times)
 
 
-def _settings(ratio: float, columns: int) -> Iterator[tuple[int, float, Cell, dict[str, float | str]]]:
-    """Yield figure, x, scheme (without model) and fixed parameters; `ratio`: normal per abnormal vectors."""
+def _settings(ratio: float, columns: int) -> Iterator[tuple[int, float, Scheme, dict[str, float | str]]]:
+    """Yield figure, x, scheme and fixed parameters; `ratio`: normal per abnormal vectors."""
     for x in COST_RATIOS:
-        yield COST, x, Cell("", RAW), {"cost_ratio": x}
+        yield COST, x, RAW, {"cost_ratio": x}
     for scheme in (RAW, GROUPED):
         for x in np.geomspace(ratio, 1.0, RATES):
-            yield UNDERSAMPLING, float(x), Cell("", scheme), {"sampler": "under", "rate": 1 / float(x)}
+            yield UNDERSAMPLING, float(x), scheme, {"sampler": "under", "rate": 1 / float(x)}
     for count in DIMENSIONS:
         if count < columns:
-            yield DIMENSION, float(count), Cell("", replace(RAW, components=count)), {"components": count}
-    yield DIMENSION, float(columns), Cell("", RAW), {}
-
-
-def _curves(
-    points: list[tuple[int, float, EngineFit]], found: list[CellAnswers]
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    rows = pd.DataFrame(
-        {
-            "figure": figure,
-            "model": fit.cell.model,
-            "grouping": fit.cell.scheme.grouping,
-            "x": x,
-            "counts": held.vectors,
-            "seconds": held.seconds,
-        }
-        for (figure, x, fit), held in zip(points, found, strict=True)
-    )
-    keys = ["figure", "model", "grouping", "x"]
-    drawn, times = [], []
-    for key, own in rows.groupby(keys, sort=True):
-        counts, about = list(own["counts"]), dict(zip(keys, key, strict=True))
-        accuracy = total(counts).balanced_accuracy
-        drawn.append({**about, "folds": len(own), "balanced_accuracy": accuracy, "spread": spread(counts)})
-        if about["figure"] == DIMENSION:
-            seconds = own["seconds"].mean()
-            times.append({"model": about["model"], "dimensions": int(about["x"]), "seconds": seconds})
-    return pd.DataFrame(drawn), pd.DataFrame(times)
-
-
-T = TypeVar("T", TableRow, AblationStep)
-#: Fits many engines, given a title, as `data.parallel.side_by_side` does.
-Fitting = Callable[[list[EngineFit], str], list[CellAnswers]]
+            yield DIMENSION, float(count), replace(RAW, components=count), {"components": count}
+    yield DIMENSION, float(columns), RAW, {}
 
 
 @dataclass
@@ -295,7 +277,7 @@ class Evaluation:
     """Results of cells on held-out test cases; each cell is fitted once.
 
     `parts` are the folds; `trials` is the number of search trials per fit; `alarms` is the guarantee for
-    cells that are tuned; `found` stores the results.
+    cells that are tuned; `answers_by_cell` stores the results.
     """
 
     examples: MatrixExamples
@@ -303,109 +285,67 @@ class Evaluation:
     parts: Sequence[FoldPart]
     trials: int
     seed: int
-    fit_all: Fitting
+    compute: Compute
     alarms: Alarms | None = None
     found: dict[Cell, list[CellAnswers]] = field(default_factory=dict)
 
     def add(self, cells: Iterable[Cell], title: str) -> None:
         """Fit those `cells` that are not fitted yet, in every fold."""
         new = [cell for cell in dict.fromkeys(cells) if cell not in self.found]
-        fits = [self._fit(cell, part) for cell in new for part in self.parts]
-        told = iter(self.fit_all(fits, title))
-        self.found |= {cell: [next(told) for _ in self.parts] for cell in new}
-
-    def _fit(self, cell: Cell, part: FoldPart) -> EngineFit:
-        alarms = self.alarms if cell.scheme.tuned else None
-        return EngineFit(cell, part, self.trials, self.seed, alarms=alarms)
+        fits = [
+            EngineFit(cell, part, self.trials, self.seed, alarms=self.alarms if cell.scheme.tuned else None)
+            for cell in new
+            for part in self.parts
+        ]
+        answers = iter(all_held(fits, self.compute, f"{title} of matrices"))
+        self.found |= {cell: [next(answers) for _ in self.parts] for cell in new}
 
     @property
     def abnormal(self) -> pd.Series:
         """Whether each pair is abnormal, by ``pair_id``."""
         return self.examples.pairs.set_index("pair_id")["abnormal"]
 
-    @property
-    def fold_of(self) -> pd.Series:
-        """The fold that tests each pair, by ``pair_id``."""
-        of_parts = [part.test.runs["pair_id"].drop_duplicates() for part in self.parts]
-        folds = np.repeat([part.fold for part in self.parts], [len(pairs) for pairs in of_parts])
-        return pd.Series(folds, pd.Index(pd.concat(of_parts), name="pair_id"))
+    def counted(self, rows: Iterable[TableRow] | Iterable[AblationStep]) -> pd.DataFrame:
+        """Return tables.parquet or ablation.parquet.
 
-    def tables(self, rows: list[TableRow]) -> pd.DataFrame:
-        """Return tables.parquet."""
-        return self._counted(
-            rows,
-            lambda one: {
-                "table": one.table,
-                "row": one.row,
-                "model": one.cell.model,
-                "scheme": words(one.cell.scheme),
-            },
-        )
-
-    def ablation(self, steps: list[AblationStep]) -> pd.DataFrame:
-        """Return ablation.parquet."""
-        return self._counted(
-            steps,
-            lambda one: {
-                "part": one.part,
-                "step": one.step,
-                "remedy": one.remedy,
-                "model": one.cell.model,
-                **asdict(one.cell.scheme),
-            },
-        )
-
-    def _counted(self, asked: Iterable[T], about: Callable[[T], dict[str, Any]]) -> pd.DataFrame:
-        """Return a table of counts; columns of optional numbers are floats even where all are missing."""
+        Columns of optional numbers are floats even where all are missing.
+        """
         truth = self.abnormal
-        table = pd.DataFrame(about(one) | row(self.found[one.cell], truth, one.printed) for one in asked)
+        table = pd.DataFrame(
+            entry.columns | row(self.found[entry.cell], truth, entry.printed) for entry in rows
+        )
         numbers = [name for name in table if name.startswith("seed_") or name == "components"]
         return table.astype(dict.fromkeys(numbers, "float64"))
 
     def verdicts(self, cells: Iterable[Cell]) -> pd.DataFrame:
         """Return oof.parquet: the verdicts of these cells and of the reference methods on every pair."""
-        told = [
-            pd.concat([one.pairs.assign(fold=one.fold) for one in self.found[cell]]).assign(
+        verdicts = [
+            pd.concat([fold.pairs.assign(fold=fold.fold) for fold in self.found[cell]]).assign(
                 entry=cell.entry, kind="model", scheme=words(cell.scheme), model=cell.model
             )
             for cell in cells
         ]
-        return self._with_truth([*told, *self._opponents()])
-
-    def _opponents(self) -> Iterable[pd.DataFrame]:
-        fold_of = self.fold_of
-        valid = self.examples.testing(fold_of.index)
-        for one in opponents(valid, self.abnormal[self.abnormal.index.isin(fold_of.index)]):
-            yield pd.DataFrame(
-                {
-                    "pair_id": one.score.index,
-                    "fold": fold_of.loc[one.score.index].to_numpy(),
-                    "entry": one.name,
-                    "kind": "opponent",
-                    "scheme": "",
-                    "model": "",
-                    "group_used": "",
-                    "probability": np.nan,
-                    "threshold": one.threshold,
-                    "judged": (one.score >= one.threshold).to_numpy(),
-                }
-            )
-
-    def _with_truth(self, told: list[pd.DataFrame]) -> pd.DataFrame:
-        known = self.examples.pairs.merge(self._causes(), on="pair_id", how="left", validate="one_to_one")
-        rows = pd.concat(told, ignore_index=True).merge(known, on="pair_id", validate="many_to_one")
+        of_parts = [part.test.runs["pair_id"].drop_duplicates() for part in self.parts]
+        folds = np.repeat([part.fold for part in self.parts], [len(pairs) for pairs in of_parts])
+        fold_of = pd.Series(folds, pd.Index(pd.concat(of_parts), name="pair_id"))
+        truth = self.abnormal
+        for method in opponents(self.examples.testing(fold_of.index), truth[truth.index.isin(fold_of.index)]):
+            score = method.score
+            rows = pd.DataFrame({"pair_id": score.index, "fold": fold_of.loc[score.index].to_numpy()})
+            about = {"entry": method.name, "kind": "opponent", "scheme": "", "model": "", "group_used": ""}
+            judged = (score >= method.threshold).to_numpy()
+            rows = rows.assign(**about, probability=np.nan, threshold=method.threshold, judged=judged)
+            verdicts.append(rows)
+        measured = self.examples.measured
+        caused = measured.causes[measured.causes["cause"].fillna("") != ""]
+        of_runs = caused.merge(measured.runs[["run_id", "pair_id"]], on="run_id", validate="many_to_one")
+        causes = of_runs.drop_duplicates("pair_id")[["pair_id", "cause", "cause_size"]]
+        known = self.examples.pairs.merge(causes, on="pair_id", how="left", validate="one_to_one")
+        rows = pd.concat(verdicts, ignore_index=True).merge(known, on="pair_id", validate="many_to_one")
         verdict, status = (np.where(rows[name], "fail", "pass") for name in ("judged", "abnormal"))
         cause = rows["cause"].fillna("")
         rows = rows.assign(split=self.split, repeat=0, verdict=verdict, status=status, cause=cause)
         return rows[list(OOF_COLUMNS)]
-
-    def _causes(self) -> pd.DataFrame:
-        """Return the cause of each pair and its size, where known."""
-        measured = self.examples.measured
-        caused = measured.causes[measured.causes["cause"].fillna("") != ""]
-        pair = measured.runs[["run_id", "pair_id"]]
-        rows = caused.merge(pair, on="run_id", validate="many_to_one")
-        return rows.drop_duplicates("pair_id")[["pair_id", "cause", "cause_size"]]
 
 
 OOF_COLUMNS = (
@@ -424,6 +364,6 @@ def selected(oof: pd.DataFrame) -> dict[str, Any]:
     chosen = []
     for fold in sorted(models["fold"].unique()):
         others = models[models["fold"] != fold]
-        summaries = {str(name): summary(own) for name, own in others.groupby("entry", sort=True)}
+        summaries = {str(name): summary(rows) for name, rows in others.groupby("entry", sort=True)}
         chosen.append(models[(models["fold"] == fold) & (models["entry"] == ranked([summaries])[0])])
     return summary(pd.concat(chosen).assign(kind="selection"))

@@ -19,8 +19,8 @@ from data.matrices.validity import MatrixDecisions, unjudgeable
 from data.parallel import Compute, side_by_side
 from data.tables.files import digest_of
 from training.matrices.engine.engine import Engine
-from training.matrices.engine.judges import Alarms, Cases
-from training.matrices.engine.shape import NONE, CaseSplit, Caused, Prepared, asked, causes
+from training.matrices.engine.judges import Alarms
+from training.matrices.engine.shape import NONE, Caused, asked, causes
 from training.matrices.schemes import Cell, Printed
 
 Flags = NDArray[np.bool_]
@@ -42,8 +42,8 @@ def dealt(pairs: pd.DataFrame, folds: int, seed: int) -> pd.Series:
         kinds = pairs["abnormal"].groupby(pairs["workload"].map(fold_of)).nunique()
         if len(kinds) == number and (kinds == 2).all():  # noqa: PLR2004 - normal and abnormal
             return fold_of
-    told = f"{int((cases['abnormal'] > 0).sum())} of {len(cases)} have abnormal pairs"
-    raise InputError(f"{told}; two folds need normal and abnormal pairs each", place="test cases")
+    abnormal = f"{int((cases['abnormal'] > 0).sum())} of {len(cases)} have abnormal pairs"
+    raise InputError(f"{abnormal}; two folds need normal and abnormal pairs each", place="test cases")
 
 
 def dealt_pairs(pairs: pd.DataFrame, folds: int, seed: int) -> pd.Series:
@@ -65,31 +65,23 @@ def dealt_pairs(pairs: pd.DataFrame, folds: int, seed: int) -> pd.Series:
 def _dealt(cases: pd.DataFrame, number: int) -> list[int]:
     of_group = {group: np.zeros(number, int) for group in cases["group"].unique()}
     abnormal, size = np.zeros(number, int), np.zeros(number, int)
-    found = []
+    folds = []
     for case in cases.itertuples():
         fold = int(np.lexsort((size, abnormal, of_group[case.group]))[0])
         of_group[case.group][fold] += 1
         abnormal[fold] += case.abnormal
         size[fold] += case.pairs
-        found.append(fold)
-    return found
+        folds.append(fold)
+    return folds
 
 
 @dataclass(frozen=True)
 class MatrixExamples:
     """Flagged runs, and the pairs whose verdict can be scored.
 
-    Attributes
-    ----------
-    tables : MatrixTables
-        All runs, flagged by `decisions`.
-    pairs : DataFrame
-        ``pair_id, workload, group, abnormal`` (bool), in the order of the runs: pairs whose valid runs can be
-        judged, and whose target is labelled.
-    measured : MatrixTables
-        As measured, like a request.
-    digest : str
-        SHA-256 of the files.
+    `tables` has all runs, flagged by `decisions`, `measured` these runs as measured, like a request. `pairs`
+    has ``pair_id, workload, group, abnormal`` (bool), in the order of the runs: pairs whose valid runs can be
+    judged, and whose target is labelled. `digest` is the SHA-256 of the files.
     """
 
     tables: MatrixTables
@@ -140,10 +132,10 @@ class MatrixExamples:
 def _pairs(runs: pd.DataFrame) -> pd.DataFrame:
     reasons = unjudgeable(runs, runs["valid"].to_numpy(bool))
     target = runs[(runs["side"] == SIDES[1]) & runs["valid"] & runs["abnormal"].notna()]
-    found = target.groupby("pair_id", sort=False).agg(
+    pairs = target.groupby("pair_id", sort=False).agg(
         workload=("workload", "first"), group=("group", "first"), abnormal=("abnormal", "any")
     )
-    judgeable = found[found.index.isin(reasons.index[reasons == ""])]
+    judgeable = pairs[pairs.index.isin(reasons.index[reasons == ""])]
     return judgeable.reset_index().astype({"abnormal": "bool"})
 
 
@@ -189,34 +181,31 @@ class CellAnswers:
 
 def row(found: Sequence[CellAnswers], abnormal: pd.Series, printed: Printed | None) -> dict[str, Any]:
     """Return the columns of tables.parquet from ``folds`` on; `printed` has the figures of seed 001."""
-    vectors, targets = [held.vectors for held in found], [held.targets for held in found]
     pairs = [
-        Mistakes.of(abnormal.loc[held.pairs["pair_id"]].to_numpy(bool), held.pairs["judged"].to_numpy(bool))
-        for held in found
+        Mistakes.of(abnormal.loc[fold.pairs["pair_id"]].to_numpy(bool), fold.pairs["judged"].to_numpy(bool))
+        for fold in found
     ]
-    of_vectors, of_targets, of_pairs = total(vectors), total(targets), total(pairs)
-    counted: dict[str, Any] = {
+    vectors, targets = [fold.vectors for fold in found], [fold.targets for fold in found]
+    of_vectors = total(vectors)
+    columns: dict[str, Any] = {
         "folds": len(found),
         "vectors": of_vectors.cases,
         "abnormal": of_vectors.abnormal,
     }
-    for prefix, whole, folds in (
-        ("", of_vectors, vectors),
-        ("target_", of_targets, targets),
-        ("pair_", of_pairs, pairs),
-    ):
-        counted[f"{prefix}balanced_accuracy"] = whole.balanced_accuracy
-        counted[f"{prefix}spread"] = spread(folds)
-        counted[f"{prefix}false_positive"] = whole.false_positive
-        counted[f"{prefix}false_negative"] = whole.false_negative
+    for prefix, folds in (("", vectors), ("target_", targets), ("pair_", pairs)):
+        whole = total(folds)
+        columns[f"{prefix}balanced_accuracy"] = whole.balanced_accuracy
+        columns[f"{prefix}spread"] = spread(folds)
+        columns[f"{prefix}false_positive"] = whole.false_positive
+        columns[f"{prefix}false_negative"] = whole.false_negative
     names = Printed.__dataclass_fields__
-    return counted | {f"seed_{name}": printed and getattr(printed, name) for name in names}
+    return columns | {f"seed_{name}": printed and getattr(printed, name) for name in names}
 
 
 def spread(folds: Sequence[Mistakes]) -> float:
     """Return the standard deviation of the balanced accuracy over the folds that have both classes."""
-    found = [counts.balanced_accuracy for counts in folds if counts.balanced_accuracy >= 0]
-    return float(np.std(found)) if found else float("nan")
+    scores = [counts.balanced_accuracy for counts in folds if counts.balanced_accuracy >= 0]
+    return float(np.std(scores)) if scores else float("nan")
 
 
 def total(counts: Sequence[Mistakes]) -> Mistakes:
@@ -239,36 +228,34 @@ def parts(examples: MatrixExamples, fold_of: pd.Series) -> list[FoldPart]:
 
     Runs of pairs that cannot be scored are only trained on.
     """
-    truth, found = examples.truth(), []
+    truth, folds = examples.truth(), []
     for fold in sorted(fold_of.unique()):
         inside = fold_of.index[fold_of == fold]
         test, train = examples.testing(inside), examples.without(inside)
-        found.append(FoldPart(int(fold), train, test, truth.loc[test.runs["run_id"]]))
-    return found
+        folds.append(FoldPart(int(fold), train, test, truth.loc[test.runs["run_id"]]))
+    return folds
 
 
 def parts_of_causes(examples: MatrixExamples, number: int, seed: int) -> list[FoldPart]:
     """Split so that training and test share neither cause nor test case; empty without known causes."""
-    pairs, truth = examples.pairs, examples.truth()
+    pairs, truth, runs = examples.pairs, examples.truth(), examples.tables.runs
     known = causes(examples.tables)
     cause = np.array([known.get(pair, NONE) for pair in pairs["pair_id"]], object)
     workload = pairs["workload"].to_numpy(object)
     number = min(number, len(set(known.values())), len(set(workload)))
-    if number < len(("learned", "asked")):
+    if number < len(("train", "test")):
         return []
     part = pairs["workload"].map(dealt(pairs, number, seed)).to_numpy(np.intp)
-    found = Caused(workload, cause, pairs["abnormal"].to_numpy(bool)).parted(part, seed)
-    return [_of_causes(examples, fold, one, truth) for fold, one in enumerate(found)]
-
-
-def _of_causes(examples: MatrixExamples, fold: int, apart: CaseSplit, truth: pd.Series) -> FoldPart:
-    pairs, runs = examples.pairs, examples.tables.runs
-    test = examples.testing(pd.Index(pairs["pair_id"][apart.asked]))
-    learned = runs["pair_id"].isin(pairs["pair_id"][apart.learned])
-    # pairs that are not scored stay with their test case
-    beside = ~runs["pair_id"].isin(pairs["pair_id"]) & runs["workload"].isin(pairs["workload"][apart.learned])
-    train = examples.tables.of_runs((learned | beside).to_numpy(bool))
-    return FoldPart(fold, train, test, truth.loc[test.runs["run_id"]])
+    scored, folds = runs["pair_id"].isin(pairs["pair_id"]), []
+    splits = Caused(workload, cause, pairs["abnormal"].to_numpy(bool)).parted(part, seed)
+    for fold, split in enumerate(splits):
+        test = examples.testing(pd.Index(pairs["pair_id"][split.asked]))
+        learned = runs["pair_id"].isin(pairs["pair_id"][split.learned])
+        # pairs that are not scored stay with their test case
+        unscored = ~scored & runs["workload"].isin(pairs["workload"][split.learned])
+        train = examples.tables.of_runs((learned | unscored).to_numpy(bool))
+        folds.append(FoldPart(fold, train, test, truth.loc[test.runs["run_id"]]))
+    return folds
 
 
 @dataclass(frozen=True)
@@ -300,20 +287,12 @@ class EngineFit:
 
 def all_held(fits: Sequence[EngineFit], compute: Compute, title: str) -> list[CellAnswers]:
     """Fit all in parallel; equal fits run once, and fits on the same rows share them."""
-    which = [fit.same for fit in fits]
-    distinct = dict(zip(which, fits, strict=True))
-    found = dict(zip(distinct, _each_held(list(distinct.values()), compute, title), strict=True))
-    return [found[one] for one in which]
-
-
-def _each_held(fits: Sequence[EngineFit], compute: Compute, title: str) -> list[CellAnswers]:
-    alike: dict[Hashable, list[int]] = {}
-    for number, fit in enumerate(fits):
-        alike.setdefault((id(fit.part), fit.engine.shape), []).append(number)
-    batches = [[fits[number] for number in numbers] for numbers in alike.values()]
-    found = side_by_side(_batch_held, batches, compute, title)
-    by_number = dict(zip(chain(*alike.values()), chain(*found), strict=True))
-    return [by_number[number] for number in range(len(fits))]
+    batches: dict[Hashable, dict[Hashable, EngineFit]] = {}
+    for key, fit in {fit.same: fit for fit in fits}.items():
+        batches.setdefault((id(fit.part), fit.engine.shape), {})[key] = fit
+    answers = side_by_side(_batch_held, [list(batch.values()) for batch in batches.values()], compute, title)
+    by_key = dict(zip(chain(*batches.values()), chain(*answers), strict=True))
+    return [by_key[fit.same] for fit in fits]
 
 
 def _batch_held(fits: Sequence[EngineFit]) -> list[CellAnswers]:
@@ -324,23 +303,18 @@ def _batch_held(fits: Sequence[EngineFit]) -> list[CellAnswers]:
     with config_context(assume_finite=True, skip_parameter_validation=True):
         shaped = fits[0].engine.shape.of(part.train)
         rows = asked(shaped.form, shaped.known, shaped.grouping, part.test)
-        found = []
+        answers = []
         for fit in fits:
             prepared = fit.engine.prepared(shaped)
-            found.append(_fold_held(fit, prepared, prepared.asked(rows)))
-        return found
-
-
-def _fold_held(fit: EngineFit, prepared: Prepared, unseen: Cases) -> CellAnswers:
-    """Fit an engine and count its errors on the test cases."""
-    part, begun = fit.part, time.perf_counter()
-    engine = fit.engine.learned(prepared)
-    seconds = time.perf_counter() - begun
-    pairs, vectors = engine.answers(part.test, unseen)
-    truth = part.truth.loc[vectors["run_id"]].to_numpy(bool)
-    told = pairs[["pair_id", "group_used", "probability", "threshold"]].assign(
-        judged=pairs["abnormal"].to_numpy(bool)
-    )
-    judged, target = vectors["abnormal"].to_numpy(np.bool_), (vectors["side"] == SIDES[1]).to_numpy(bool)
-    of_targets = Mistakes.of(truth[target], judged[target])
-    return CellAnswers(part.fold, told, Mistakes.of(truth, judged), of_targets, seconds)
+            test, begun = prepared.asked(rows), time.perf_counter()
+            engine = fit.engine.learned(prepared)
+            seconds = time.perf_counter() - begun
+            pairs, vectors = engine.answers(part.test, test)
+            verdicts = pairs[["pair_id", "group_used", "probability", "threshold"]]
+            verdicts = verdicts.assign(judged=pairs["abnormal"].to_numpy(bool))
+            truth = part.truth.loc[vectors["run_id"]].to_numpy(bool)
+            judged = vectors["abnormal"].to_numpy(np.bool_)
+            target = (vectors["side"] == SIDES[1]).to_numpy(bool)
+            of_targets = Mistakes.of(truth[target], judged[target])
+            answers.append(CellAnswers(part.fold, verdicts, Mistakes.of(truth, judged), of_targets, seconds))
+        return answers

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -43,38 +42,42 @@ def matched(tables: MatrixTables, metrics: pd.DataFrame, groups: Collection[str]
     """
     units = dict(zip(metrics["metric"].tolist(), metrics["unit"].tolist(), strict=True))
     theirs = dict(zip(tables.metrics["metric"].tolist(), tables.metrics["unit"].tolist(), strict=True))
-    known, there = list(units), {*RUN_DTYPES, *tables.all_metrics}
-    lacking = [name for name in known if name not in there]
+    known, present = list(units), {*RUN_DTYPES, *tables.all_metrics}
+    absent = [name for name in known if name not in present]
     extra = [name for name in tables.all_metrics if name not in units]
     other = [name for name in known if name in theirs and len({theirs[name], units[name]} - {""}) > 1]
-    measured = [name for name in known if name in there]
-    nothing = np.asarray(np.isnan(tables.numbers(measured)).all(axis=0))
-    empty = [name for name, is_empty in zip(measured, nothing.tolist(), strict=True) if is_empty]
+    measured = [name for name in known if name in present]
+    without_values = np.asarray(np.isnan(tables.numbers(measured)).all(axis=0)).tolist()
+    empty = [name for name, is_empty in zip(measured, without_values, strict=True) if is_empty]
     raw = [name for name in known if not name.startswith(SUMMARY)]
-    unusable = {*lacking, *other, *empty}.intersection(raw)
+    unusable = {*absent, *other, *empty}.intersection(raw)
     if raw and len(unusable) > missing * len(raw):
         first = next(name for name in raw if name in unusable)
-        told = f"lack {len(unusable)} of the {len(raw)} raw metrics that the model knows, such as"
-        raise InputError(f'{told} "{first}"; expected {1 - missing:.0%} of them', place="runs")
+        missed = f'{len(unusable)} of the {len(raw)} raw metrics of the model are missing, such as "{first}"'
+        raise InputError(f"{missed}; expected {1 - missing:.0%} of them", place="runs")
     strange = [group for group in tables.runs["group"].unique() if group not in groups]
+
+    def missing_note(name: str) -> str:
+        alike = nearest(name, extra, ALIKE)
+        renamed = f'; was it renamed "{alike}"?' if alike else ""
+        return f'metric "{name}" is missing; it is taken as not measured{renamed}'
+
+    def unit_note(name: str) -> str:
+        note = f'metric "{name}" comes in {theirs[name]}, expected {units[name]}'
+        return f"{note}; it is taken as not measured"
+
     notes = [
-        *(_missing(name, extra) for name in lacking[:SHOWN]),
-        *_more(lacking, "are missing"),
-        *(f'metric "{name}" is unknown to the model; it is not used' for name in extra[:SHOWN]),
-        *_more(extra, "are unknown to the model"),
-        *(
-            f'metric "{name}" comes in {theirs[name]}, where the model knows it in {units[name]}; '
-            "it is taken as not measured"
-            for name in other[:SHOWN]
+        *_notes(absent, missing_note, "are missing"),
+        *_notes(
+            extra, 'metric "{}" is unknown to the model; it is not used'.format, "are unknown to the model"
         ),
-        *_more(other, "come in another unit"),
-        *(f'metric "{name}" has no value in any run' for name in empty[:SHOWN]),
-        *_more(empty, "have no value in any run"),
-        *(
-            f'group "{group}" is unknown to the model; what it learned from all groups answers'
-            for group in strange[:SHOWN]
+        *_notes(other, unit_note, "come in another unit"),
+        *_notes(empty, 'metric "{}" has no value in any run'.format, "have no value in any run"),
+        *_notes(
+            strange,
+            'group "{}" is unknown to the model; the classifier for all groups is used'.format,
+            "are unknown groups",
         ),
-        *_more(strange, "are unknown groups"),
     ]
     runs, columns = tables.runs, [*RUN_DTYPES, *known]
     if columns == runs.columns.tolist() and not other:
@@ -83,18 +86,13 @@ def matched(tables: MatrixTables, metrics: pd.DataFrame, groups: Collection[str]
     return Matched(MatrixTables(runs, tables.causes, metrics), tuple(notes))
 
 
-def _missing(name: str, extra: Sequence[str]) -> str:
-    alike = nearest(name, extra, ALIKE)
-    told = f'; was it renamed "{alike}"?' if alike else ""
-    return f'metric "{name}" is missing; it is taken as not measured{told}'
-
-
-def _more(names: Sequence[str], what: str) -> list[str]:
-    return [f"... and {len(names) - SHOWN} more {what}"] if len(names) > SHOWN else []
+def _notes(names: Sequence[str], note: Callable[[str], str], more: str) -> list[str]:
+    others = [f"... and {len(names) - SHOWN} more {more}"] if len(names) > SHOWN else []
+    return [*map(note, names[:SHOWN]), *others]
 
 
 #: The reason where all runs are valid but the engine has nothing to compare.
-NO_ANSWER = "a side has no value of any metric that the model looks at"
+NO_ANSWER = "a side has no value of any metric of the model"
 
 
 @dataclass(frozen=True)
@@ -137,7 +135,7 @@ class MatrixVerdict:
     group_used : str
         The group whose classifier decided, or "fallback", learned from all groups; empty where invalid.
     probability, threshold : float or None
-        Probability of ``fail``, and the value from which the verdict is ``fail``; None where invalid.
+        Probability of ``fail``, and its least value for the verdict ``fail``; None where invalid.
     reason : str
         Why the pair is invalid, such as "has 1 valid of 3 baseline runs; expected at least 2"; else empty.
     baseline_runs, target_runs : int
@@ -186,25 +184,14 @@ def judge(
     """Judge every pair of `tables`; one that cannot be judged is ``invalid``, with the reason.
 
     Rules reject runs first, then the validity tree checks the remaining runs; then the remaining pairs are
-    judged.
-
-    Parameters
-    ----------
-    tables : MatrixTables
-        As `data.matrices.formats.read_asked` returns them. Flags ``valid`` and ``abnormal`` are ignored.
-    drivers : int
-        Number of raw metrics to name for each pair.
-
-    Raises
-    ------
-    InputError
-        If a run has no id, workload, group, pair or side, there are no runs, or more metrics are missing than
-        the card allows.
+    judged. Flags ``valid`` and ``abnormal`` of `tables` are ignored. `drivers` is the number of raw metrics
+    to name for each pair. Raises InputError if a run has no id, workload, group, pair or side, `tables` is
+    empty, or more metrics are missing than the card allows.
     """
     card = trained.card
     asked = tables.without_flawed_runs(Problems())
     if asked.runs.empty:
-        raise InputError("there is none; expected at least one pair of matrices", place="runs")
+        raise InputError("none; expected at least one pair of matrices", place="runs")
     known = matched(asked, card.known_metrics, card.groups, card.missing)
     invalid = _invalid(trained, known.tables)
     runs = known.tables.runs
@@ -216,8 +203,18 @@ def judge(
     answers = _answers(trained, sound, drivers, watch)
     notes = _unit_notes(sound)
     verdicts = (
-        _verdict(own, reasons[own.pair_id], answers.get(own.pair_id), notes.get(own.pair_id, []))
-        for own in _pairs(runs, invalid)
+        MatrixVerdict(
+            pair_id=pair.pair_id,
+            workload=pair.workload,
+            group=pair.group,
+            reason=reasons[pair.pair_id] or ("" if pair.pair_id in answers else NO_ANSWER),
+            baseline_runs=pair.valid[SIDES[0]],
+            target_runs=pair.valid[SIDES[1]],
+            invalid_runs=tuple(pair.invalid),
+            notes=tuple(notes.get(pair.pair_id, ())),
+            **answers.get(pair.pair_id, {}),
+        )
+        for pair in _pairs(runs, invalid)
     )
     return MatrixJudgement(tuple(verdicts), known.notes)
 
@@ -236,19 +233,20 @@ class _Pair:
 
 def _pairs(runs: pd.DataFrame, invalid: Sequence[InvalidRun | None]) -> Iterable[_Pair]:
     """Return the pairs, in the order of their first runs."""
-    found: dict[str, _Pair] = {}
-    told = (runs[name].to_numpy(object) for name in ("pair_id", "workload", "group", "side"))
-    for pair, workload, group, side, why in zip(*told, invalid, strict=True):
-        one = found.setdefault(pair, _Pair(pair, workload, group))
+    pairs: dict[str, _Pair] = {}
+    columns = (runs[name].to_numpy(object) for name in ("pair_id", "workload", "group", "side"))
+    for pair_id, workload, group, side, why in zip(*columns, invalid, strict=True):
+        pair = pairs.setdefault(pair_id, _Pair(pair_id, workload, group))
         if side == SIDES[1]:
             # the verdict is about the target; the sides may differ in the workload or the group
-            one.workload, one.group = (one.workload, one.group) if one.targets else (workload, group)
-            one.targets += 1
+            if not pair.targets:
+                pair.workload, pair.group = workload, group
+            pair.targets += 1
         if why is None:
-            one.valid[side] += 1
+            pair.valid[side] += 1
         else:
-            one.invalid.append(why)
-    return found.values()
+            pair.invalid.append(why)
+    return pairs.values()
 
 
 def _invalid(trained: TrainedEngine, tables: MatrixTables) -> list[InvalidRun | None]:
@@ -256,17 +254,17 @@ def _invalid(trained: TrainedEngine, tables: MatrixTables) -> list[InvalidRun | 
     runs = tables.runs
     names, sides = (runs[name].to_numpy(object).tolist() for name in ("run_id", "side"))
     broken = zip(*first_broken(tables, trained.card.missing, tables.raw, []), strict=True)
-    found = [
+    invalid = [
         InvalidRun(run, side, "rule", rule, reason) if rule else None
         for run, side, (rule, reason) in zip(names, sides, broken, strict=True)
     ]
-    kept = np.array([run is None for run in found], bool)
+    kept = np.array([run is None for run in invalid], bool)
     if trained.validity is not None and kept.any():
         left = tables if kept.all() else tables.of_runs(kept)
         for row, path in zip(np.flatnonzero(kept), trained.validity.paths(left), strict=True):
             if path is not None:
-                found[row] = InvalidRun(names[row], sides[row], "tree", "", path)
-    return found
+                invalid[row] = InvalidRun(names[row], sides[row], "tree", "", path)
+    return invalid
 
 
 def _answers(
@@ -275,27 +273,16 @@ def _answers(
     """Return by pair the fields of `MatrixVerdict` that come from the engine."""
     if sound.runs.empty:
         return {}
-    units = dict(zip(sound.metrics["metric"].tolist(), sound.metrics["unit"].tolist(), strict=True))
     return {
-        one.pair_id: {
-            "group_used": one.group_used,
-            "verdict": "fail" if one.abnormal else "pass",
-            "probability": one.probability,
-            "threshold": one.threshold,
-            "drivers": tuple(
-                Driver(
-                    own.metric, str(units[own.metric]), _known(own.baseline), _known(own.target),
-                    own.contribution,
-                )
-                for own in one.drivers
-            ),
+        verdict.pair_id: {
+            "group_used": verdict.group_used,
+            "verdict": "fail" if verdict.abnormal else "pass",
+            "probability": verdict.probability,
+            "threshold": verdict.threshold,
+            "drivers": verdict.drivers,
         }
-        for one in watch(trained.engine.told(sound, count), len(sound.standing.names))
-    }  # fmt: skip
-
-
-def _known(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
+        for verdict in watch(trained.engine.told(sound, count), len(sound.standing.names))
+    }
 
 
 def _unit_notes(sound: MatrixTables) -> dict[str, list[str]]:
@@ -305,22 +292,6 @@ def _unit_notes(sound: MatrixTables) -> dict[str, list[str]]:
         return notes
     changes = unit_changes(sound, sound.raw)
     for change in changes.itertuples() if len(changes) else ():
-        told = f"{change.metric} is {change.ratio:.6g} times its baseline; is it in another unit?"
-        notes.setdefault(str(change.pair_id), []).append(told)
+        note = f"{change.metric} is {change.ratio:.6g} times its baseline; is it in another unit?"
+        notes.setdefault(str(change.pair_id), []).append(note)
     return notes
-
-
-def _verdict(
-    pair: _Pair, reason: str, answer: Mapping[str, Any] | None, notes: Sequence[str]
-) -> MatrixVerdict:
-    return MatrixVerdict(
-        pair_id=pair.pair_id,
-        workload=pair.workload,
-        group=pair.group,
-        reason=reason or (NO_ANSWER if answer is None else ""),
-        baseline_runs=pair.valid[SIDES[0]],
-        target_runs=pair.valid[SIDES[1]],
-        invalid_runs=tuple(pair.invalid),
-        notes=tuple(notes),
-        **(answer or {}),
-    )

@@ -32,10 +32,10 @@ def designs(splits: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def ranked(asked: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Sort the models, the best first; `asked` has the entries of each split that they are ranked by.
+    """Sort the models by mean average precision over the folds, averaged over the splits, the best first.
 
-    By mean average precision over the folds, averaged over the splits; then by pooled balanced accuracy in
-    the first split, then by name.
+    Equal ones by pooled balanced accuracy in the first split, then by name. `entries_of_splits` has the
+    entries of each split.
     """
     models = [name for name, entry in asked[0].items() if entry["kind"] == "model"]
 
@@ -64,22 +64,18 @@ def contest_means(knobs: Params[Matrices], metrics: dict[str, Any], split: str, 
 
 def _run(name: str, metrics: dict[str, Any], split: str, rows: pd.DataFrame) -> TrackedRun:
     entry, seed = metrics["splits"][split]["entries"][name], metrics["seed"]
+    tags = {"kind": "fold", "split": split}
     return TrackedRun(
         name,
         {**headline(entry), **scores_by_name(metrics["splits"], name)},
         {"classifier": rows["model"].iloc[0], "scheme": rows["scheme"].iloc[0], "seed": seed},
         {"model": name},
-        nested=_folds(name, rows, split),
+        nested=[
+            TrackedRun(f"{name} {split} f{fold:02}", as_dict(scores_of(fold_rows)), {}, tags)
+            for fold, fold_rows in rows.groupby("fold", sort=True)
+        ],
         figures=partial(verdict_figures, rows, f"{name}, folds of whole test cases"),
     )
-
-
-def _folds(name: str, rows: pd.DataFrame, split: str) -> list[TrackedRun]:
-    tags = {"kind": "fold", "split": split}
-    return [
-        TrackedRun(f"{name} {split} f{fold:02}", as_dict(scores_of(own)), {}, tags)
-        for fold, own in rows.groupby("fold", sort=True)
-    ]
 
 
 PLACES = Places("matrices")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from training.matrices.engine.engine import NAIVE, Scheme
@@ -101,23 +101,29 @@ class TableRow:
         """The figures that seed 001 has in this row."""
         return TABLES[self.table][self.row]
 
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The first columns of its row in tables.parquet."""
+        cell = self.cell
+        return {"table": self.table, "row": self.row, "model": cell.model, "scheme": words(cell.scheme)}
+
 
 def table_rows(full: Scheme) -> list[TableRow]:
     """Return all rows of tables 2 and 4 to 8 of seed 001; `full` gives the largest number of components."""
     seeds = replace(GROUPED, components=full.components, balance=True)
-    pairs, beside, less = (
-        replace(scheme, form=form)
-        for scheme, form in ((seeds, "concatenated"), (RAW, "concatenated"), (RAW, "subtracted"))
-    )
+    pairs, both_sides = replace(seeds, form="concatenated"), replace(RAW, form="concatenated")
+    less = replace(RAW, form="subtracted")
     initial = [Cell(model, INITIAL) for model in (*FOLLOWED, "svm", "random-forest")]
-    forms = [(LOGISTIC, beside), (LOGISTIC, less), (TREE, beside), (TREE, less), (TAN, beside), (TAN, less)]
     cells = {
-        2: [initial[place] for place in (0, 1, 2, 3, 4)],
+        2: initial,
         4: initial[:3],
         5: [*(Cell(model, seeds) for model in FOLLOWED), Cell(SIMILARITY, pairs)],
         6: [Cell(model, RAW) for model in FOLLOWED],
         7: [Cell(model, GROUPED) for model in FOLLOWED],
-        8: [Cell(SIMILARITY, beside), *(Cell(model, scheme) for model, scheme in forms)],
+        8: [
+            Cell(SIMILARITY, both_sides),
+            *(Cell(model, scheme) for model in (LOGISTIC, TREE, TAN) for scheme in (both_sides, less)),
+        ],
     }
     return [
         TableRow(table, row, cell)
@@ -162,33 +168,21 @@ class AblationStep:
     cell: Cell
     printed: Printed | None = None
 
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The first columns of its row in ablation.parquet."""
+        about = {"part": self.part, "step": self.step, "remedy": self.remedy, "model": self.cell.model}
+        return about | asdict(self.cell.scheme)
+
 
 #: The remedies of seed 001, for vectors of single runs.
 SINGLE = (*REMEDIES[:-2], Remedy("runs are compared with their baseline's", "form"))
 
 
-def added(model: str, full: Scheme) -> Iterator[AblationStep]:
+def added(
+    model: str, full: Scheme, remedies: Sequence[Remedy] = REMEDIES, part: str = "added"
+) -> Iterator[AblationStep]:
     """Yield the steps from the naive to the full scheme, one remedy at a time."""
-    return _added("added", model, full, REMEDIES)
-
-
-def left_out(model: str, full: Scheme) -> Iterator[AblationStep]:
-    """Yield the full scheme, then the full scheme without each remedy in turn."""
-    return _left_out("left out", model, full, REMEDIES)
-
-
-def singles(models: Iterable[str], full: Scheme) -> Iterator[AblationStep]:
-    """Yield the steps of `added` and `left_out` for vectors of single runs, with the remedies of seed 001.
-
-    Remedies are left out for `LOGISTIC` only, because these rows take longest.
-    """
-    scheme = replace(full, form="subtracted", tuned=False, grouping="given")
-    for model in models:
-        yield from _added("single runs", model, scheme, SINGLE)
-    yield from _left_out("single runs, left out", LOGISTIC, scheme, SINGLE)
-
-
-def _added(part: str, model: str, full: Scheme, remedies: Sequence[Remedy]) -> Iterator[AblationStep]:
     taken: dict[str, Any] = {}
     yield AblationStep(part, 0, "none", Cell(model, NAIVE))
     for number, remedy in enumerate(remedies, start=1):
@@ -197,19 +191,32 @@ def _added(part: str, model: str, full: Scheme, remedies: Sequence[Remedy]) -> I
         yield AblationStep(part, number, remedy.words, Cell(model, replace(NAIVE, **taken)), rows.get(model))
 
 
-def _left_out(part: str, model: str, full: Scheme, remedies: Sequence[Remedy]) -> Iterator[AblationStep]:
+def left_out(
+    model: str, full: Scheme, remedies: Sequence[Remedy] = REMEDIES, part: str = "left out"
+) -> Iterator[AblationStep]:
+    """Yield the full scheme, then the full scheme without each remedy in turn."""
     yield AblationStep(part, 0, "none", Cell(model, full))
     for number, remedy in enumerate(remedies, start=1):
         without = replace(full, **{remedy.field: getattr(NAIVE, remedy.field)})
         yield AblationStep(part, number, remedy.words, Cell(model, without))
 
 
+def singles(models: Iterable[str], full: Scheme) -> Iterator[AblationStep]:
+    """Yield the steps of both ablations for vectors of single runs, with the remedies of seed 001.
+
+    Remedies are left out for `LOGISTIC` only, because these rows take longest.
+    """
+    scheme = replace(full, form="subtracted", tuned=False, grouping="given")
+    for model in models:
+        yield from added(model, scheme, SINGLE, "single runs")
+    yield from left_out(LOGISTIC, scheme, SINGLE, "single runs, left out")
+
+
 def grouped(scheme: Scheme, model: str) -> Iterator[AblationStep]:
     """Yield a scheme with no groups, the given ones and automatic ones."""
     for number, grouping in enumerate(("none", "given", "automatic")):
-        yield AblationStep(
-            "grouping", number, f"{grouping} groups", Cell(model, replace(scheme, grouping=grouping))
-        )
+        cell = Cell(model, replace(scheme, grouping=grouping))
+        yield AblationStep("grouping", number, f"{grouping} groups", cell)
 
 
 def words(scheme: Scheme) -> str:

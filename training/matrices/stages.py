@@ -1,9 +1,9 @@
 """The stages evaluate and train of the model family ``matrices``.
 
-Tuning is part of every fit (`training.matrices.engine.engine`), so there is no stage tune. Evaluation writes
-to ``reports/matrices``; test cases (``workload``) are held out whole, and every row below is of held-out test
-cases. A scheme is a combination of the remedies of seed 001 (`training.matrices.schemes`). Counts are of
-vectors, as in seed 001, or of pairs of matrices, the unit of a request.
+Tuning is part of every fit (`training.matrices.engine.engine`), so this family has no stage tune. Evaluation
+writes to ``reports/matrices``; test cases (``workload``) are held out whole, and every row below is of
+held-out test cases. A scheme is a combination of the remedies of seed 001 (`training.matrices.schemes`).
+Counts are of vectors, as in seed 001, or of pairs of matrices, the unit of a request.
 
 ``metrics.json``
     ``family, data, seed, trials, champion`` (an entry), ``splits.test-cases`` (``scheme, folds, entries``),
@@ -79,10 +79,8 @@ from training.matrices.evaluation import (
     validity_summary,
 )
 from training.matrices.fitting import (
-    CellAnswers,
-    EngineFit,
+    FoldPart,
     MatrixExamples,
-    all_held,
     dealt,
     dealt_pairs,
     parts,
@@ -94,7 +92,6 @@ from training.matrices.schemes import (
     RAW,
     AblationStep,
     Cell,
-    TableRow,
     added,
     candidates,
     grouped,
@@ -107,12 +104,6 @@ PLACES = Places("matrices")
 #: Name of the split that is more like that of seed 001.
 PAIRS = "pairs"
 TIMES = "times"
-
-
-def _split(evaluation: Evaluation, oof: pd.DataFrame, whole: str) -> dict[str, Any]:
-    """Summarise the verdicts of `evaluation`, whose folds are of `whole` cases, for metrics.json."""
-    folds, found = len(evaluation.parts), entries(oof, evaluation.split)
-    return {"scheme": f"{folds} folds of whole {whole}", "folds": folds, "entries": found}
 
 
 def evaluate_stage() -> None:
@@ -133,48 +124,63 @@ def evaluated(
     """Return metrics.json, and by name the content of every table that the stage evaluate writes."""
     how, seed, full = knobs.section.evaluate, knobs.seed, _full(knobs.section)
     fold_of = dealt(examples.pairs, how.folds, seed)
-    evaluation = _evaluation(examples, fold_of, knobs)
+    evaluation = Evaluation(
+        examples, SPLIT, parts(examples, fold_of), how.trials, seed, knobs.compute, _alarms(knobs.section)
+    )
     rows, wanted = table_rows(full), candidates(how.models, full)
     evaluation.add([*wanted, *(row.cell for row in rows)], "tables")
     oof = evaluation.verdicts(wanted)
-    held_out = _split(evaluation, oof, "test cases")
-    splits = {SPLIT: held_out} | _of_whole_causes(evaluation, wanted, how.cause_folds)
+    splits = {SPLIT: _summary(evaluation, oof, "test cases")}
+    # training and test share no cause; no folds where causes are not known
+    causes = parts_of_causes(examples, how.cause_folds, seed)
+    if causes:
+        splits[CAUSES] = _on_folds(evaluation, CAUSES, causes, wanted)
     champion = _champion(wanted, ranked([split["entries"] for split in splits.values()])[0])
-    easier = _of_whole_pairs(evaluation, [champion, *_of_table_5(rows)], how.folds)
+    # test cases of test pairs may be in training
+    pairs = parts(examples, dealt_pairs(examples.pairs, how.folds, seed))
+    all_remedies = [row.cell for row in rows if row.table == 5]  # noqa: PLR2004 - of seed 001
+    splits[PAIRS] = _on_folds(evaluation, PAIRS, pairs, [champion, *all_remedies])
     steps = _steps(champion, full)
     evaluation.add([step.cell for step in steps], "ablation")
-    curves, times = drawn(
-        parts(examples, dealt(examples.pairs, how.curve_folds, seed)), seed, evaluation.fit_all
-    )
-    served, validity = served_and_validity(
-        examples, fold_of, _recipe(champion, examples, knobs), knobs.compute
-    )
+    curves, times = drawn(evaluation, parts(examples, dealt(examples.pairs, how.curve_folds, seed)))
+    recipe = _recipe(champion, examples, knobs)
+    served, validity = served_and_validity(examples, fold_of, recipe, knobs.compute)
     groups = grouping_table(examples, seed)
     metrics = {
         "family": "matrices",
         "data": _data(examples, knobs.section),
         "seed": seed,
         "trials": how.trials,
-        "splits": {**splits, PAIRS: easier},
+        "splits": splits,
         "champion": champion.entry,
         "selected": selected(oof),
         "served": served_summary(served),
         "validity": validity_summary(validity),
         "groups": agreement(groups),
     }
-    tables = {"oof": oof, "tables": evaluation.tables(rows), "ablation": evaluation.ablation(steps)}
-    beside = {"curves": curves, TIMES: times, "served": served, "validity": validity, "groups": groups}
-    return metrics, tables | beside
+    return metrics, {
+        "oof": oof,
+        "tables": evaluation.counted(rows),
+        "ablation": evaluation.counted(steps),
+        "curves": curves,
+        TIMES: times,
+        "served": served,
+        "validity": validity,
+        "groups": groups,
+    }
 
 
-def _evaluation(examples: MatrixExamples, fold_of: pd.Series, knobs: Params[Matrices]) -> Evaluation:
-    how, seed = knobs.section.evaluate, knobs.seed
+def _on_folds(evaluation: Evaluation, split: str, folds: list[FoldPart], cells: list[Cell]) -> dict[str, Any]:
+    """Evaluate the cells on the folds of another split, for metrics.json."""
+    other = replace(evaluation, split=split, parts=folds, found={})
+    other.add(cells, f"whole {split}")
+    return _summary(other, other.verdicts(dict.fromkeys(cells)), split)
 
-    def fit_all(fits: list[EngineFit], title: str) -> list[CellAnswers]:
-        return all_held(fits, knobs.compute, f"{title} of matrices")
 
-    alarms = _alarms(knobs.section)
-    return Evaluation(examples, SPLIT, parts(examples, fold_of), how.trials, seed, fit_all, alarms)
+def _summary(evaluation: Evaluation, oof: pd.DataFrame, whole: str) -> dict[str, Any]:
+    folds = len(evaluation.parts)
+    scheme = f"{folds} folds of whole {whole}"
+    return {"scheme": scheme, "folds": folds, "entries": entries(oof, evaluation.split)}
 
 
 def train_stage() -> None:
@@ -187,9 +193,15 @@ def train_stage() -> None:
 
 def _recipe(champion: Cell, examples: MatrixExamples, knobs: Params[Matrices]) -> EngineRecipe:
     section = knobs.section
-    trials, missing = section.evaluate.trials, section.checks.missing
-    found = (examples.flagged, missing, examples.digest)
-    return EngineRecipe(champion, trials, knobs.seed, *found, _alarms(section))
+    return EngineRecipe(
+        champion,
+        section.evaluate.trials,
+        knobs.seed,
+        examples.flagged,
+        section.checks.missing,
+        examples.digest,
+        _alarms(section),
+    )
 
 
 def _alarms(section: Matrices) -> Alarms | None:
@@ -198,38 +210,15 @@ def _alarms(section: Matrices) -> Alarms | None:
 
 
 def _champion(wanted: list[Cell], entry: str) -> Cell:
-    found = [cell for cell in wanted if cell.entry == entry]
-    if not found:
-        told = f'champion="{entry}" is none of these params; run evaluate'
-        raise InputError(told, file=PLACES.metrics)
-    return found[0]
+    champion = next((cell for cell in wanted if cell.entry == entry), None)
+    if champion is None:
+        expected = ", ".join(f'"{cell.entry}"' for cell in wanted)
+        raise InputError(f'champion="{entry}"; expected one of {expected}; run evaluate', file=PLACES.metrics)
+    return champion
 
 
 def _full(section: Matrices) -> Scheme:
     return replace(FULL, components=section.evaluate.components)
-
-
-def _of_table_5(rows: list[TableRow]) -> list[Cell]:
-    return [row.cell for row in rows if row.table == 5]  # noqa: PLR2004 - all remedies of the seed
-
-
-def _of_whole_pairs(evaluation: Evaluation, cells: list[Cell], folds: int) -> dict[str, Any]:
-    """Evaluate the cells on folds of whole pairs, whose test cases may be in training."""
-    examples = evaluation.examples
-    fold_of = dealt_pairs(examples.pairs, folds, evaluation.seed)
-    easier = replace(evaluation, split=PAIRS, parts=parts(examples, fold_of), found={})
-    easier.add(cells, "whole pairs")
-    return _split(easier, easier.verdicts(dict.fromkeys(cells)), "pairs")
-
-
-def _of_whole_causes(evaluation: Evaluation, cells: list[Cell], folds: int) -> dict[str, Any]:
-    """Evaluate the cells on folds with causes not in training; empty where causes are not known."""
-    apart = parts_of_causes(evaluation.examples, folds, evaluation.seed)
-    if not apart:
-        return {}
-    harder = replace(evaluation, split=CAUSES, parts=apart, found={})
-    harder.add(cells, "whole causes")
-    return {CAUSES: _split(harder, harder.verdicts(dict.fromkeys(cells)), "causes")}
 
 
 def _steps(champion: Cell, full: Scheme) -> list[AblationStep]:

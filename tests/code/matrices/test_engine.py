@@ -149,7 +149,7 @@ def test_the_naive_engine_looks_at_summary_metrics_and_has_no_groups(tables):
 
 def test_what_cannot_be_learned_is_refused_in_one_line(tables):
     normal = tables.of_runs((~tables.runs["abnormal"].astype(bool)).to_numpy())
-    with pytest.raises(InputError, match="what is normal; expected both"):
+    with pytest.raises(InputError, match="all training rows are normal; expected normal and abnormal ones"):
         Engine(FULL, "knn", 1, SEED).fit(normal)
     with pytest.raises(InputError, match='model="trees"'):
         Engine(FULL, "trees", 1, SEED).fit(tables)

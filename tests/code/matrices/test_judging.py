@@ -163,7 +163,7 @@ def test_a_metric_in_another_unit_is_noted(trained, unseen):
 
 
 def test_no_runs_are_refused(trained, unseen):
-    with pytest.raises(InputError, match="runs: there is none"):
+    with pytest.raises(InputError, match="runs: none; expected at least one pair"):
         judge(trained, unseen.of_runs(np.zeros(len(unseen.runs), bool)))
 
 

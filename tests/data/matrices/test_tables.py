@@ -261,19 +261,19 @@ def test_matrices_are_brought_to_the_metrics_that_a_model_knows():
         'metric "switches" is missing; it is taken as not measured; was it renamed "switchs"?',
         'metric "switchs" is unknown to the model; it is not used',
         'metric "new" is unknown to the model; it is not used',
-        'group "pipes" is unknown to the model; what it learned from all groups answers',
+        'group "pipes" is unknown to the model; the classifier for all groups is used',
     )
     assert found.tables.all_metrics == tables.all_metrics
     assert found.tables.runs["switches"].isna().all()
 
     per_ms = MatrixTables.of_rows(tables.runs, None, [{"metric": "faults", "unit": "1/ms"}])
     assert matched(per_ms, known, {"sorting", "pipes"}, 0.5).notes == (
-        'metric "faults" comes in 1/ms, where the model knows it in 1/s; it is taken as not measured',
+        'metric "faults" comes in 1/ms, expected 1/s; it is taken as not measured',
     )
     with pytest.raises(InputError) as error:
         matched(MatrixTables.of_rows(tables.runs.drop(columns=["faults", "switches"])), known, set(), 0.5)
     assert str(error.value) == (
-        'runs: lack 2 of the 2 raw metrics that the model knows, such as "faults"; expected 50% of them'
+        'runs: 2 of the 2 raw metrics of the model are missing, such as "faults"; expected 50% of them'
     )
 
 

@@ -208,7 +208,7 @@ def test_a_metric_in_another_unit_than_in_training_is_not_used_and_a_note_says_s
     path = source / "metrics.parquet"
     pd.read_parquet(path).replace({"unit": {"1/s": "1/ms"}}).to_parquet(path)
     done = judge(source, "--model", model, "--json")
-    told = "comes in 1/ms, where the model knows it in 1/s; it is taken as not measured"
+    told = "comes in 1/ms, expected 1/s; it is taken as not measured"
     assert f'metric "m0" {told}' in json.loads(done.stdout)["notes"]
     found = verdicts(done)
     metrics = source / "matrices.parquet"
@@ -300,7 +300,7 @@ FLAWS = {
     "no runs": (lambda runs: runs.head(0), "holds no run"),
     "other metrics": (
         lambda runs: runs.rename(columns={f"m{number}": f"other {number}" for number in range(12)}),
-        'runs: lack 12 of the 12 raw metrics that the model knows, such as "m0"',
+        'runs: 12 of the 12 raw metrics of the model are missing, such as "m0"',
     ),
     "no metrics": (lambda runs: runs.loc[:, :"abnormal"], "holds no raw metric"),
     "a column is missing": (lambda runs: runs.drop(columns="pair_id"), "lacks the column 'pair_id'"),
@@ -561,7 +561,7 @@ def test_openapi_describes_the_request_with_an_example_of_its_shape(listening_ma
     example = described["components"]["schemas"][body["$ref"].rsplit("/", 1)[-1]]["examples"][0]
     # its metrics are not those of this model, which is told; its shape is right
     (one,) = post(listening_matrices, example).json()["verdicts"]
-    assert "raw metrics that the model knows" in one["invalid_reason"]
+    assert "raw metrics of the model are missing" in one["invalid_reason"]
 
 
 def test_verdicts_on_matrices_are_counted(listening_matrices):

@@ -10,7 +10,7 @@ trees", Nature Machine Intelligence 2020).
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from data.tables import arrays
 from data.tables.arrays import ArraySpec
 from training.corun.estimators.contention import PARTS, ContentionRegressor
 from training.corun.estimators.fitting import Learned
-from training.corun.estimators.pressure import Named, PressureParts, PressureRegressor, placed
+from training.corun.estimators.pressure import Named, PressureRegressor, placed
 from training.corun.estimators.smooth import SmoothRegressor
 from training.estimators import compiled_pipeline
 from training.estimators.compiled_pipeline import (
@@ -111,15 +111,17 @@ class ImpactArrays(Forest):
         """Convert the trees of a fitted model; its `blend` adds the other parts."""
         *boosted, grown = model.members_
         share = 1 / len(model.members_)
-        impute, last = grown.named_steps["impute"], grown.named_steps["forest"]
-        parts = [_boosted(member, share) for member in boosted]
-        base = sum(start * share for _, _, start in parts)
-        share /= len(last.estimators_)
-        width, alone = len(impute.statistics_), [one.tree_ for one in last.estimators_]
-        trees = [tree for own, _, _ in parts for tree in own]
-        trees += [Tree.of(tree, tree.value[:, 0, 0] * share, width) for tree in alone]
-        gaps = [gap for _, own, _ in parts for gap in own]
-        gaps += [np.zeros(tree.node_count, bool) for tree in alone]
+        impute, forest = grown.named_steps["impute"], grown.named_steps["forest"]
+        trees, gaps, base = [], [], 0.0
+        for member in boosted:
+            member_trees, member_gaps, start = _boosted(member, share)
+            trees += member_trees
+            gaps += member_gaps
+            base += start * share
+        share /= len(forest.estimators_)
+        for tree in (estimator.tree_ for estimator in forest.estimators_):
+            trees.append(Tree.of(tree, tree.value[:, 0, 0] * share, len(impute.statistics_)))
+            gaps.append(np.zeros(tree.node_count, bool))
         return cls(**chained(trees), fill=impute.statistics_, base=np.array(base), gap=np.concatenate(gaps))
 
     def logs(self, x: Floats) -> Floats:
@@ -157,7 +159,7 @@ def write(path: Path, model: ContentionRegressor, stored: Path) -> None:
 
 
 def read(path: Path, stored: Path) -> QuickContention | None:
-    """Read a file of `write`, without pickle.
+    """Read a file of `write_impact_arrays`, without pickle.
 
     Returns None if the file does not exist, has another version or does not belong to the file `stored`. An
     InputError says that `stored` does not exist, or names the array that is wrong.
@@ -169,16 +171,13 @@ def read(path: Path, stored: Path) -> QuickContention | None:
     )
     quick = QuickContention()
     quick.pressures_, quick.smooth_ = PressureRegressor(), SmoothRegressor()
-    for name in _OF_PAIRS:
-        setattr(quick, name, found[name])
+    for part, specs in ((quick, _OF_PAIRS), (quick.pressures_, _OF_PRESSURES), (quick.smooth_, _SMOOTH)):
+        for name in found.keys() & specs.keys():
+            setattr(part, name.removeprefix("smooth_"), found[name])
     if quick.mixes:
         arrays.read(path, _OF_PRESSURES)
     if quick.smoothed:
         arrays.read(path, _SMOOTH)
-    for name in found.keys() & _OF_PRESSURES:
-        setattr(quick.pressures_, name, found[name])
-    for name in found.keys() & _SMOOTH:
-        setattr(quick.smooth_, name.removeprefix("smooth_"), found[name])
     try:
         quick.arrays_ = ImpactArrays(**{name: found[name] for name in _TREES})
     except ValueError as exc:
@@ -191,21 +190,21 @@ def _boosted(member: Any, share: float) -> tuple[list[Tree], list[NDArray[np.boo
     content = json.loads(bytes(member.get_booster().save_raw("json")))["learner"]
     # a number, or a list with one number
     start = np.ravel(json.loads(content["learner_model_param"]["base_score"]))
-    found = content["gradient_booster"]["model"]["trees"]
-    gaps = [np.array(tree["default_left"], bool) for tree in found]
-    return [_one_of(tree, share) for tree in found], gaps, float(start[0])
-
-
-def _one_of(tree: dict[str, Any], share: float) -> Tree:
-    left, right = (np.array(tree[f"{side}_children"], np.intp) for side in ("left", "right"))
-    condition = np.array(tree["split_conditions"], np.float32)
-    return Tree(
-        np.where(left == LEAF, LEAF, np.array(tree["split_indices"], np.intp)),
-        # XGBoost sends a value left if it is below the threshold; here, also if it is equal
-        np.nextafter(condition, np.float32(-np.inf)).astype(np.float64),
-        np.column_stack([right, left]),
-        condition.astype(np.float64) * share,
-    )
+    trees, gaps = [], []
+    for tree in content["gradient_booster"]["model"]["trees"]:
+        left, right = (np.array(tree[f"{side}_children"], np.intp) for side in ("left", "right"))
+        condition = np.array(tree["split_conditions"], np.float32)
+        trees.append(
+            Tree(
+                np.where(left == LEAF, LEAF, np.array(tree["split_indices"], np.intp)),
+                # XGBoost sends a value left if it is below the threshold; here, also if it is equal
+                np.nextafter(condition, np.float32(-np.inf)).astype(np.float64),
+                np.column_stack([right, left]),
+                condition.astype(np.float64) * share,
+            )
+        )
+        gaps.append(np.array(tree["default_left"], bool))
+    return trees, gaps, float(start[0])
 
 
 #: Number of random orders for models without exact shares; each is also used in reverse.
@@ -216,8 +215,8 @@ ORDERS = 6
 class Way:
     """The average co-run `usual` and the co-run to explain, `row`: both of shape (n_features,), with NaN.
 
-    `owners`, shape (n_features,), is the number of the factor that each feature belongs to, from 0; `things`
-    is the number of factors; `named` has one row, the co-run to explain.
+    `owners`, shape (n_features,), is the number of each feature's factor, from 0 to `n_factors`, exclusive;
+    `named` has one row, the co-run to explain.
     """
 
     row: Floats
@@ -238,9 +237,9 @@ class CorunEvidence:
 
 @dataclass(frozen=True)
 class LogShares:
-    """A log impact as a sum: ``usual + shares.sum() + own.share + others.share == impact``.
+    """A log impact as a sum: ``usual + shares.sum() + of_task.share + of_corunners.share == impact``.
 
-    `own` is the evidence from other co-runs of the task, `others` from those of its co-runners.
+    `of_task` is the evidence from other co-runs of the task, `of_corunners` from those of its co-runners.
     """
 
     usual: float
@@ -313,30 +312,25 @@ def _of_contention(model: ContentionRegressor, way: Way) -> LogShares:
     if stranger:
         by_trees, by_pressures = by_trees + by_pressures, 0.0
     else:
-        usual_pressed, own, others = _of_pressures(pressed)
+        sensitivity, usual_sensitivity = pressed.sensitivity, pressed.usual_sensitivity
+        pressure, usual_pressure = pressed.pressure, pressed.usual_pressure
+        usual_pressed = usual_sensitivity * usual_pressure
+        suffered = (sensitivity - usual_sensitivity) * (pressure + usual_pressure) / 2
+        caused = (pressure - usual_pressure) * (sensitivity + usual_sensitivity) / 2
+        own = CorunEvidence(sensitivity, usual_sensitivity, suffered + pressed.shift)
+        others = CorunEvidence(pressure, usual_pressure, caused)
     # the evidence on the pair needs both names, so each gets half
     half = by_pair * (model.known_[place[0]] - trees.usual) / 2 if by_pair else 0.0
-    shares, who, usual_smooth = by_trees * trees.shares, np.zeros(2), 0.0
+    shares, of_names, usual_smooth = by_trees * trees.shares, np.zeros(2), 0.0
     if by_smooth:
-        usual_smooth, features, who = model.smooth_.shares(way.row, way.usual, way.named)
+        usual_smooth, features, of_names = model.smooth_.shares(way.row, way.usual, way.named)
         shares += by_smooth * np.bincount(way.owners, features, way.things)
     own, others = (
-        CorunEvidence(one.value, one.usual, by_pressures * one.share + half + by_smooth * mine)
-        for one, mine in zip((own, others), who.tolist(), strict=True)
+        replace(side, share=by_pressures * side.share + half + by_smooth * of_name)
+        for side, of_name in zip((own, others), of_names.tolist(), strict=True)
     )
     base = (by_trees + by_pair) * trees.usual + by_pressures * usual_pressed + by_smooth * usual_smooth
     return LogShares(base, base + shares.sum() + own.share + others.share, shares, own, others)
-
-
-def _of_pressures(found: PressureParts) -> tuple[float, CorunEvidence, CorunEvidence]:
-    """Split sensitivity times pressure; return the usual log impact, and the evidence of both sides."""
-    suffered = (found.sensitivity - found.usual_sensitivity) * (found.pressure + found.usual_pressure) / 2
-    pressed = (found.pressure - found.usual_pressure) * (found.sensitivity + found.usual_sensitivity) / 2
-    return (
-        found.usual_sensitivity * found.usual_pressure,
-        CorunEvidence(found.sensitivity, found.usual_sensitivity, suffered + found.shift),
-        CorunEvidence(found.pressure, found.usual_pressure, pressed),
-    )
 
 
 def _of_any(learned: Learned, way: Way) -> LogShares:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +14,9 @@ from training.corun.estimators.smooth import SmoothRegressor
 
 Floats = NDArray[np.float64]
 #: Training and test rows of each fold.
-CellAnswers = list[tuple[NDArray[np.intp], NDArray[np.intp]]]
+Folds = list[tuple[NDArray[np.intp], NDArray[np.intp]]]
+#: Features, log impacts, names and sides of the training rows.
+_Training = tuple[Floats, Floats, Named, NDArray[np.intp] | None]
 
 #: Number of inner folds, for predictions of unseen pairs.
 _FOLDS = 3
@@ -73,25 +74,10 @@ class ContentionRegressor:
     unknown tasks with tasks held out. Where training rows have the same task and co-runners on another
     machine, their mean is a part of the blend, too.
 
-    Parameters
-    ----------
-    trees, depth : int
-        Boosting rounds, and the depth of their trees.
-    rate : float
-        The learning rate.
-    leaf : int
-        Least number of instances in a leaf of the extra trees.
-    forest : int
-        Number of extra trees.
-    columns : float
-        Share of the features that a tree uses.
-    mixed : bool
-        Whether to blend other parts with the trees; choosing the shares takes a few more fits.
+    `trees` is the number of boosting rounds, `rate` the learning rate, `leaf` the least number of instances
+    in a leaf of the extra trees, `forest` their number, `columns` the share of the features that a tree uses;
+    `mixed`: whether to blend other parts with the trees, which takes a few more fits.
     """
-
-    shares_new_: Floats
-    shares_known_: Floats
-    shares_strange_: Floats
 
     def __init__(
         self,
@@ -129,7 +115,7 @@ class ContentionRegressor:
         self.shares_new_ = self.shares_known_ = self.shares_strange_ = _TREES_ALONE
         self.pressures_, self.smooth_ = PressureRegressor(), SmoothRegressor(self.seed)
         if self.mixed and len(y) >= _ENOUGH:
-            self._choose(_Training(x, logs, named, sides, self.seed), owners, counts)
+            self._choose((x, logs, named, sides), owners, counts)
         if self.mixes:
             self.pressures_.fit(named, logs)
         if sides is not None and self.smoothed:
@@ -146,22 +132,17 @@ class ContentionRegressor:
         if not self.mixes:
             return logs
         smooth = self.smooth_.predict(x, named) if self.smoothed else logs
-        said = _Said(logs, self.pressures_.predict(named), smooth)
+        parts = _Said(logs, self.pressures_.predict(named), smooth)
         place, known = placed(self.pairs_, named.pairs)
-        by_shares = [
-            said.blended(elsewhere, shares)
-            for elsewhere, shares in (
-                (self.known_[place], self.shares_known_),
-                (logs, self.shares_strange_),
-                (logs, self.shares_new_),
-            )
-        ]
-        return np.asarray(np.select([known, np.isnan(said.pressed)], by_shares[:2], by_shares[2]))
+        of_known = parts.blended(self.known_[place], self.shares_known_)
+        of_strange = parts.blended(logs, self.shares_strange_)
+        of_new = parts.blended(logs, self.shares_new_)
+        return np.asarray(np.select([known, np.isnan(parts.pressed)], [of_known, of_strange], of_new))
 
     def shares_of(self, *, known: bool, stranger: bool) -> list[float]:
         """Return the shares of trees, pressures, the pair's other co-runs and the smooth function."""
         of_new = self.shares_strange_ if stranger else self.shares_new_
-        return [float(share) for share in (self.shares_known_ if known else of_new)]
+        return list(map(float, self.shares_known_ if known else of_new))
 
     @property
     def smoothed(self) -> bool:
@@ -218,59 +199,46 @@ class ContentionRegressor:
             Pipeline([("impute", SimpleImputer(keep_empty_features=True)), ("forest", forest)]),
         ]
 
-    def _choose(self, rows: _Training, owners: NDArray[np.intp], counts: NDArray[np.intp]) -> None:
+    def _choose(self, training: _Training, owners: NDArray[np.intp], counts: NDArray[np.intp]) -> None:
         """Set the best shares for new pairs, for pairs with two rows or more, and for unknown tasks."""
-        new, strange = _pairs_held(self.pairs_, owners, self.seed), _tasks_held(rows.named, self.seed)
+        logs, named, sides = training[1:]
+        new, strange = _pairs_held(self.pairs_, owners, self.seed), _tasks_held(named, self.seed)
         if not new:
             return
-        held, said, logs = *rows.said(new, self._inner), rows.logs
-        shares = _SHARES if rows.sides is not None else _SHARES[_SHARES[:, _SMOOTH] == 0]
-        self.shares_new_ = said.best(said.trees, logs[held], shares[shares[:, _ELSEWHERE] == 0])
+        rows, parts = self._held_out(new, *training)
+        shares = _SHARES if sides is not None else _SHARES[_SHARES[:, _SMOOTH] == 0]
+        self.shares_new_ = parts.best(parts.trees, logs[rows], shares[shares[:, _ELSEWHERE] == 0])
         self.shares_known_ = self.shares_strange_ = self.shares_new_
-        again, pair = counts[owners[held]] > 1, owners[held]
+        again, pair = counts[owners[rows]] > 1, owners[rows]
         if again.sum() >= _ENOUGH:
-            others = (np.bincount(owners, logs)[pair] - logs[held])[again] / (counts[pair] - 1)[again]
-            self.shares_known_ = said[again].best(others, logs[held][again], shares)
+            others = (np.bincount(owners, logs)[pair] - logs[rows])[again] / (counts[pair] - 1)[again]
+            self.shares_known_ = parts[again].best(others, logs[rows][again], shares)
         if strange:
-            held, said = rows.said(strange, self._inner)
-            nobody = shares[:, [_PRESSED, _ELSEWHERE]].sum(axis=1) == 0
-            self.shares_strange_ = said.best(said.trees, logs[held], shares[nobody])
+            rows, parts = self._held_out(strange, *training)
+            neither = shares[:, [_PRESSED, _ELSEWHERE]].sum(axis=1) == 0
+            self.shares_strange_ = parts.best(parts.trees, logs[rows], shares[neither])
 
-    def _inner(self) -> Any:
-        """Return a boosted model that is about as good as all trees together, with half the rounds."""
-        return self._members()[0].set_params(n_estimators=self.trees // 2 or 1, learning_rate=2 * self.rate)
-
-
-@dataclass(frozen=True)
-class _Training:
-    """The training data."""
-
-    x: Floats
-    logs: Floats
-    named: Named
-    sides: NDArray[np.intp] | None
-    seed: int
-
-    def said(self, held: CellAnswers, boosted: Callable[[], Any]) -> tuple[NDArray[np.intp], _Said]:
-        """Return the rows held out, and their predictions by each part, fitted to the others."""
-        found = [self._said(train, test, boosted()) for train, test in held]
-        trees, pressed, smooth = (
-            np.concatenate(parts)
-            for parts in zip(*((one.trees, one.pressed, one.smooth) for one in found), strict=True)
-        )
-        return np.concatenate([test for _, test in held]), _Said(trees, pressed, smooth)
-
-    def _said(self, train: NDArray[np.intp], test: NDArray[np.intp], boosted: Any) -> _Said:
-        x, logs, named = self.x[train], self.logs[train], self.named[train]
-        trees = np.asarray(boosted.fit(x, logs).predict(self.x[test]), np.float64)
-        pressed, smooth = PressureRegressor().fit(named, logs).predict(self.named[test]), trees
-        if self.sides is not None:
-            fitted = SmoothRegressor(self.seed).fit(x, logs, named, self.sides)
-            smooth = fitted.predict(self.x[test], self.named[test])
-        return _Said(trees, pressed, smooth)
+    def _held_out(
+        self, folds: Folds, x: Floats, logs: Floats, named: Named, sides: NDArray[np.intp] | None
+    ) -> tuple[NDArray[np.intp], _Said]:
+        """Return the test rows of `folds`, and predictions of them by parts fitted to the training rows."""
+        predictions = []
+        for train, test in folds:
+            # about as good as all trees together, with half the rounds
+            boosted = self._members()[0].set_params(
+                n_estimators=self.trees // 2 or 1, learning_rate=2 * self.rate
+            )
+            trees = np.asarray(boosted.fit(x[train], logs[train]).predict(x[test]), np.float64)
+            pressures, smooth = PressureRegressor().fit(named[train], logs[train]), trees
+            if sides is not None:
+                fitted = SmoothRegressor(self.seed).fit(x[train], logs[train], named[train], sides)
+                smooth = fitted.predict(x[test], named[test])
+            predictions.append((trees, pressures.predict(named[test]), smooth))
+        parts = map(np.concatenate, zip(*predictions, strict=True))
+        return np.concatenate([test for _, test in folds]), _Said(*parts)
 
 
-def _pairs_held(pairs: Words, owners: NDArray[np.intp], seed: int) -> CellAnswers:
+def _pairs_held(pairs: Words, owners: NDArray[np.intp], seed: int) -> Folds:
     """Hold out whole pairs, in both directions; empty where they are too few."""
     from sklearn.model_selection import GroupKFold
 
@@ -280,14 +248,12 @@ def _pairs_held(pairs: Words, owners: NDArray[np.intp], seed: int) -> CellAnswer
     return list(GroupKFold(_FOLDS, shuffle=True, random_state=seed).split(groups, groups=groups))
 
 
-def _tasks_held(named: Named, seed: int) -> CellAnswers:
+def _tasks_held(named: Named, seed: int) -> Folds:
     """Hold out rows with some tasks, and fit to rows without them; empty where these are too few."""
-    everyone = [members(str(pair)) for pair in named.pairs]
-    names = sorted({name for row in everyone for name in row})
+    names_of = [members(str(pair)) for pair in named.pairs]
+    names = sorted({name for row in names_of for name in row})
     fold = dict(zip(names, np.random.default_rng(seed).permutation(len(names)) % _FOLDS, strict=True))
-    of_rows = [{int(fold[name]) for name in row} for row in everyone]
-    held = []
-    for number in range(_FOLDS):
-        out = np.array([number in found for found in of_rows])
-        held.append((np.flatnonzero(~out), np.flatnonzero(out)))
+    of_rows = [{int(fold[name]) for name in row} for row in names_of]
+    tests = [np.array([number in folds for folds in of_rows]) for number in range(_FOLDS)]
+    held = [(np.flatnonzero(~test), np.flatnonzero(test)) for test in tests]
     return held if all(len(train) >= _ENOUGH / 2 and len(test) for train, test in held) else []

@@ -95,7 +95,8 @@ class ImpactTable:
         frame = pd.read_parquet(path)
         missing = [name for name in (*KEYS, _DERIVED) if name not in frame.columns]
         if missing:
-            raise InputError(f"lacks the column {missing[0]!r}", file=path)
+            expected = f'expected the column "{missing[0]}" of the stage featurize'
+            raise InputError(f"{len(frame.columns)} columns; {expected}", file=path)
         return cls(frame.reset_index(drop=True), digest_of(path))
 
     @cached_property
@@ -125,9 +126,8 @@ class ImpactTable:
     @property
     def events(self) -> tuple[str, ...]:
         """The events whose rates are features."""
-        names = [
-            name.removeprefix(p) for name in self.rates for p in (OWN, OTHERS, MOST) if name.startswith(p)
-        ]
+        prefixes = (OWN, OTHERS, MOST)
+        names = (name.removeprefix(p) for name in self.rates for p in prefixes if name.startswith(p))
         return tuple(dict.fromkeys(names))
 
 
@@ -203,9 +203,9 @@ _REPEATS = 2
 def scores(rows: pd.DataFrame) -> dict[str, float]:
     """Score rows of oof.parquet.
 
-    ``within_tolerance``: the share predicted correctly (`Learned.right`); ``mape, median_error, p90_error``:
-    of |predicted / measured - 1|; ``r2``; ``coverage``: the share of measured impacts inside the interval;
-    ``interval_width``: its mean width over the predicted impact.
+    ``within_tolerance``: the share predicted correctly (`FittedImpact.is_correct`); ``mape, median_error,
+    p90_error``: of |predicted / measured - 1|; ``r2``; ``coverage``: the share of measured impacts inside the
+    interval; ``interval_width``: its mean width over the predicted impact.
     """
     measured, predicted = rows["measured"].to_numpy(np.float64), rows["predicted"].to_numpy(np.float64)
     error = np.abs(predicted / measured - 1)
@@ -255,53 +255,36 @@ def with_intervals(rows: pd.DataFrame, confidence: float) -> pd.DataFrame:
 def repeatability(pairs: pd.DataFrame, solo: pd.Series, tolerance: float) -> dict[str, Any]:
     """Return how well repeated measurements agree, which limits every accuracy.
 
-    Parameters
-    ----------
-    pairs : DataFrame
-        The table of pairs, with repetitions.
-    solo : Series
-        Solo seconds by machine and task.
-    tolerance : float
-        Also the width of ranges, as a share of a task's mean impact.
-
-    Returns
-    -------
-    dict
-        ``repeated``: the number of repeated co-runs; ``within_tolerance, mape, p90_error`` and ``same_range``
-        of one repetition as a prediction of the median of the others, None where nothing was repeated;
-        ``solo_spread``: median over tasks of the coefficient of variation of solo times.
+    `solo` has solo seconds by machine and task; `tolerance` is also the width of ranges, as a share of a
+    task's mean impact. Returns ``repeated``: the number of repeated co-runs; ``within_tolerance, mape,
+    p90_error`` and ``same_range`` of one repetition as a prediction of the median of the others, None without
+    repetitions; ``solo_spread``: median over tasks of the coefficient of variation of solo times.
     """
     alone = solo.groupby(level=[0, 1])
     spread = (alone.std(ddof=1) / alone.mean()).dropna()
     median = alone.median().reindex(pd.MultiIndex.from_frame(pairs[["machine", "task"]])).to_numpy()
     runs = Placed.of(pairs).named.assign(impact=pairs["corun_seconds"].to_numpy() / median)
-    again = _again(runs)
+    repeated = [
+        own.assign(others=[own["impact"].drop(place).median() for place in own.index])
+        for _, own in runs.groupby(["machine", "task", "corunners"], sort=True)
+        if len(own) >= _REPEATS
+    ]
+    again = pd.concat(repeated, ignore_index=True) if repeated else runs.iloc[:0].assign(others=0.0)
     scores: dict[str, Any] = {"repeated": len(again[CORUN].drop_duplicates())}
     scores |= dict.fromkeys(("within_tolerance", "mape", "p90_error", "same_range", "solo_spread"))
     if len(again):
+        impact, others = (again[name].to_numpy(np.float64) for name in ("impact", "others"))
         error = (again["impact"] / again["others"] - 1).abs()
         ranges = Ranges.of(runs["task"].to_numpy(np.str_), runs["impact"].to_numpy(np.float64), tolerance)
         tasks = again["task"].to_numpy(np.str_)
-        one, other = (
-            ranges.numbers(tasks, again[name].to_numpy(np.float64)) for name in ("impact", "others")
-        )
+        same = ranges.numbers(tasks, impact) == ranges.numbers(tasks, others)
         scores |= accuracy(error, tolerance)
-        scores |= {"p90_error": float(error.quantile(0.9)), "same_range": float((one == other).mean())}
+        scores |= {"p90_error": float(error.quantile(0.9)), "same_range": float(same.mean())}
     if len(spread):
         scores["solo_spread"] = float(spread.median())
     return {
         name: round(value, DIGITS) if isinstance(value, float) else value for name, value in scores.items()
     }
-
-
-def _again(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the runs that were repeated, with ``others``, the median of the other repetitions."""
-    found = [
-        own.assign(others=[own["impact"].drop(place).median() for place in own.index])
-        for _, own in runs.groupby(["machine", "task", "corunners"], sort=True)
-        if len(own) >= _REPEATS
-    ]
-    return pd.concat(found, ignore_index=True) if found else runs.iloc[:0].assign(others=0.0)
 
 
 def ranked(summaries: dict[str, Any]) -> list[str]:

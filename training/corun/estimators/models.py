@@ -94,20 +94,11 @@ def _forest(params: Params, seed: int, _: ClassWeights | None) -> Any:
     return RandomForestRegressor(**forest(params, seed))
 
 
-def _xgboost(params: Params, seed: int, _: ClassWeights | None) -> Any:
-    from xgboost import XGBRegressor
+def _xgboost(params: Params, seed: int, _: ClassWeights | None, *, kind: Kind = "regression") -> Any:
+    from xgboost import XGBClassifier, XGBRegressor
 
-    return XGBRegressor(**boosted(params, seed), **_binned(params))
-
-
-def _xgboost_ranges(params: Params, seed: int, _: ClassWeights | None) -> Any:
-    from xgboost import XGBClassifier
-
-    return XGBClassifier(**boosted(params, seed), **_binned(params))
-
-
-def _binned(params: Params) -> dict[str, Any]:
-    return {"learning_rate": params["rate"], "subsample": 0.8, "max_bin": 64}
+    model = XGBRegressor if kind == "regression" else XGBClassifier
+    return model(**boosted(params, seed), learning_rate=params["rate"], subsample=0.8, max_bin=64)
 
 
 def _contention(params: Params, seed: int, _: ClassWeights | None) -> Any:
@@ -182,7 +173,8 @@ CATALOGUE: dict[str, ImpactModel] = {
             kind="classification",
         ),
         ImpactModel(
-            "xgboost-ranges", "XGBoost", _BOOSTED_RANGES, _xgboost_ranges,
+            "xgboost-ranges", "XGBoost", _BOOSTED_RANGES,
+            partial(_xgboost, kind="classification"),
             # a round of boosting grows a tree per range: few rounds, large steps
             _with_preparation({
                 "trees": Whole(5, 20),

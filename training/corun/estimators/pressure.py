@@ -27,7 +27,10 @@ _HALF = 6
 
 @dataclass(frozen=True)
 class Named:
-    """The pair (task, `BESIDE`, co-runners joined by ``+``) and the machine of each row, shape (n_rows,)."""
+    """The pair and the machine of each row, shape (n_rows,).
+
+    A pair is the task, `PAIR_SEPARATOR` and the co-runners joined by ``+``.
+    """
 
     pairs: Words
     machines: Words
@@ -40,8 +43,8 @@ class Named:
 class _Together:
     """The co-runners of each row.
 
-    `row` and `corunner` list every co-runner of every row; `both` and `of_both` list every two co-runners of
-    a row, as a cell of a square matrix, and their row; `number` counts distinct co-runners.
+    `row` and `corunner` list every co-runner of every row; `corunner_cells` and `rows_of_cells` list every
+    two co-runners of a row, as a cell of a square matrix, and their row; `number` counts distinct co-runners.
     """
 
     row: NDArray[np.intp]
@@ -118,17 +121,21 @@ class PressureRegressor:
         for _ in range(_ROUNDS):
             pressed = together.pressed(pressure)
             weights = _weights(logs - sensitivity[task] * pressed)
-            sensitivity = _sensitivity(task, pressed, logs, weights, len(sensitivity))
+            above = np.bincount(task, weights * pressed * logs, minlength=len(sensitivity))
+            below = np.bincount(task, weights * pressed**2, minlength=len(sensitivity))
+            # about 1 where the rows of a task are uninformative
+            prior = _PRIOR * below.mean() + np.finfo(float).tiny
+            sensitivity = (above + prior) / (below + prior)
             sensitive = sensitivity[task]
             weights = _weights(logs - sensitive * pressed)
             pressure = together.pressure(sensitive, logs, weights, float(np.mean(pressure)))
         self.sensitivity_, self.pressure_ = sensitivity, pressure
         self.machines_, machine = np.unique(named.machines, return_inverse=True)
         left = logs - sensitivity[task] * together.pressed(pressure)
-        found = pd.Series(left).groupby([machine, task]).agg(["median", "size"])
+        cells = pd.Series(left).groupby([machine, task]).agg(["median", "size"])
         self.shift_ = np.zeros((len(self.machines_), len(self.tasks_)))
-        shifts = found["median"] * found["size"] / (found["size"] + _HALF)
-        self.shift_[found.index.get_level_values(0), found.index.get_level_values(1)] = shifts
+        shifts = cells["median"] * cells["size"] / (cells["size"] + _HALF)
+        self.shift_[cells.index.get_level_values(0), cells.index.get_level_values(1)] = shifts
         return self
 
     def predict(self, named: Named) -> Floats:
@@ -169,7 +176,7 @@ def members(pair: str) -> list[str]:
 
 
 def placed(names: Words, asked: Words) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Return the index of each word of `asked` in the sorted `names`, and whether it is among them."""
+    """Return the index of each of `words` in the sorted `names`, and whether it is among them."""
     place = np.minimum(np.searchsorted(names, asked), len(names) - 1)
     return place, names[place] == asked
 
@@ -182,13 +189,3 @@ def _parted(pairs: Any) -> tuple[Words, list[list[str]]]:
 
 def _weights(errors: Floats) -> Floats:
     return np.asarray(1 / np.maximum(np.abs(errors), _NEAR))
-
-
-def _sensitivity(
-    task: NDArray[np.intp], pressed: Floats, logs: Floats, weights: Floats, number: int
-) -> Floats:
-    """Return the sensitivity of each task, about 1 where its rows are uninformative."""
-    above = np.bincount(task, weights * pressed * logs, minlength=number)
-    below = np.bincount(task, weights * pressed**2, minlength=number)
-    prior = _PRIOR * below.mean() + np.finfo(float).tiny
-    return np.asarray((above + prior) / (below + prior))

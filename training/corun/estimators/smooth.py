@@ -43,7 +43,7 @@ _STEPS = 32
 class Spots:
     """Coordinates of rows per side (task, co-runners, machine), shape (n_rows, n_directions).
 
-    `who` has the number of each row's task, co-runners and machine, shape (n_rows,); negative where training
+    `ids` has the number of each row's task, co-runners and machine, shape (n_rows,); negative where training
     has not seen them.
     """
 
@@ -56,13 +56,8 @@ class Spots:
 
 def sides_of(columns: Sequence[str]) -> Whole:
     """Return the side that each column belongs to."""
-    return np.array(
-        [
-            next((side for prefix, side in _PREFIXES.items() if name.startswith(prefix)), NOBODY)
-            for name in columns
-        ],
-        np.intp,
-    )
+    prefixes = [next((p for p in _PREFIXES if name.startswith(p)), "") for name in columns]
+    return np.array([_PREFIXES.get(prefix, NOBODY) for prefix in prefixes], np.intp)
 
 
 class SmoothRegressor:
@@ -86,7 +81,8 @@ class SmoothRegressor:
 
     def fit(self, x: Floats, logs: Floats, named: Named, sides: Whole) -> SmoothRegressor:
         """Fit to log impacts; `x`, shape (n_rows, n_features), may have NaN; `sides` as of `sides_of`."""
-        self.middle_ = _middle(x)
+        empty = np.isnan(x).all(axis=0)
+        self.middle_ = np.nanmedian(np.where(empty, 0.0, x), axis=0)
         self.rates_ = self._filled(x).max(axis=0) > _RATE
         turned = self._turned(x)
         self.centre_ = turned.mean(axis=0)
@@ -106,11 +102,9 @@ class SmoothRegressor:
     def predict(self, x: Floats, named: Named) -> Floats:
         """Return log impacts, shape (n_rows,)."""
         standing = self._standing(x, named)
-        found = [
-            self._alike(standing[slice(start, start + _BLOCK)]) @ self.weights_
-            for start in range(0, max(len(x), 1), _BLOCK)
-        ]
-        return self.mean_ + self.spread_ * np.concatenate(found)
+        blocks = [slice(start, start + _BLOCK) for start in range(0, max(len(x), 1), _BLOCK)]
+        logs = np.concatenate([self._alike(standing[block]) @ self.weights_ for block in blocks])
+        return self.mean_ + self.spread_ * logs
 
     def shares(self, row: Floats, usual: Floats, named: Named) -> tuple[float, Floats, Floats]:
         """Split the log impact of one co-run along the straight line from the average one.
@@ -128,7 +122,7 @@ class SmoothRegressor:
         way = here - there
         found = np.zeros(len(row) + 2)
         kept, one = self._kept, self._standing(row[None], named)
-        known = [(whose >= 0) & (kept.who[side] == whose) for side, whose in enumerate(w[0] for w in one.who)]
+        known = [(who[0] >= 0) & (stored == who[0]) for stored, who in zip(kept.who, one.who, strict=True)]
         for step, weight in zip(steps, weights, strict=True):
             at = there + step * way - self.centre_
             spots = [at @ turn for turn in self._turns]
@@ -138,11 +132,8 @@ class SmoothRegressor:
             ]
             (task, d_task, i_task), (beside, d_beside, i_beside), (machine, _, _) = each
             by_task, by_beside = (machine * (1 + other) * self.weights_ for other in (beside, task))
-            found[:-2] += (
-                weight
-                * way
-                * (self.task_turn_ @ (by_task @ d_task) + self.beside_turn_ @ (by_beside @ d_beside))
-            )
+            slope = self.task_turn_ @ (by_task @ d_task) + self.beside_turn_ @ (by_beside @ d_beside)
+            found[:-2] += weight * way * slope
             found[-2:] += weight * np.array([by_task @ i_task, by_beside @ i_beside])
         found *= self.spread_
         left = float(self.predict(row[None], named)[0]) - base - found.sum()
@@ -189,12 +180,8 @@ class SmoothRegressor:
     def _weights(self, standing: Spots, aims: Floats) -> Floats:
         """Return the weights of the stored rows, fitted to all rows; large errors get less weight."""
         root = np.linalg.cholesky(self._alike(self._kept) + 1e-6 * np.eye(len(self.task_at_)))
-        looked = np.concatenate(
-            [
-                np.linalg.solve(root, self._alike(standing[slice(start, start + _BLOCK)]).T).T
-                for start in range(0, len(aims), _BLOCK)
-            ]
-        )
+        blocks = [slice(start, start + _BLOCK) for start in range(0, len(aims), _BLOCK)]
+        looked = np.concatenate([np.linalg.solve(root, self._alike(standing[b]).T).T for b in blocks])
         trusted = np.ones(len(aims))
         for _ in range(_ROUNDS):
             inner = np.linalg.inv((looked.T * trusted) @ looked / _NOISE + np.eye(looked.shape[1]))
@@ -210,12 +197,6 @@ class SmoothRegressor:
 def _words(named: Named) -> tuple[Words, Words, Words]:
     parted = np.array([str(pair).partition(BESIDE)[::2] for pair in named.pairs], np.str_).reshape(-1, 2)
     return parted[:, 0], parted[:, 1], named.machines
-
-
-def _middle(x: Floats) -> Floats:
-    """Return the medians of the columns; 0 where a column is empty."""
-    empty = np.isnan(x).all(axis=0)
-    return np.asarray(np.nanmedian(np.where(empty, 0.0, x), axis=0))
 
 
 def _directions(centred: Floats, aims: Floats, own: NDArray[np.bool_]) -> Floats:

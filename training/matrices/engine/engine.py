@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from math import factorial
-from typing import Any
+from functools import partial
+from math import factorial, isfinite
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,7 +22,9 @@ from training.matrices.engine.judges import FALLBACK, Alarms, Cases, Judges
 from training.matrices.engine.models import CATALOGUE, PAIRED
 from training.matrices.engine.search import Chosen, SearchQuestion, in_pairs, search
 from training.matrices.engine.shape import Prepared, Shape, Shaped, asked, with_both_sides
+from training.matrices.judging import Driver
 
+Flags = NDArray[np.bool_]
 Whole = NDArray[np.intp]
 Floats = NDArray[np.float64]
 
@@ -48,7 +51,7 @@ class NamedDrivers:
 
 
 def drivers(removal: Removal, odds_of: Odds, n: int) -> Iterator[tuple[slice, NamedDrivers]]:
-    """Yield, for consecutive slices of the pairs, the `n` metrics (at most `MOST`) that drive the log-odds.
+    """Yield, for consecutive slices of the pairs, the metrics that drive the log-odds: `n` or `MAX_DRIVERS`.
 
     Metrics are selected greedily: each step takes the metric whose removal, after those already selected,
     lowers the log-odds most; ties go to the metric with the largest difference in units of noise. To remove a
@@ -62,73 +65,54 @@ def drivers(removal: Removal, odds_of: Odds, n: int) -> Iterator[tuple[slice, Na
     step = max(1, AT_ONCE // max(1, rows))
     for first in range(0, pairs, step):
         here = slice(first, min(first + step, pairs))
-        search = _Taking(removal, odds_of, np.arange(here.start, here.stop))
+        odds = partial(_odds_without, removal, odds_of, np.arange(here.start, here.stop))
         # the caller checks that the result is finite
         with np.errstate(over="ignore", invalid="ignore"):
-            named = search.taken(n, tried)
-        yield here, named
+            metric = _selected_metrics(odds, removal.sizes[here], n)
+            yield here, _shapley_values(odds, metric, metrics)
 
 
-@dataclass(frozen=True)
-class _Taking:
-    """Greedy selection of driver metrics for some pairs."""
+def _odds_without(removal: Removal, odds_of: Odds, pairs: Whole, removed: Flags) -> Floats:
+    """Return the log-odds of each version of `pairs`, shape (n_pairs, n_versions).
 
-    removal: Removal
-    odds_of: Odds
-    pair: Whole
-
-    def taken(self, n: int, tried: int) -> NamedDrivers:
-        count = len(self.pair)
-        gone = np.zeros((count, self.removal.sizes.shape[1]), bool)
-        left = np.argsort(-self.removal.sizes[self.pair], axis=1, kind="stable")[:, :tried]
-        metric = np.zeros((count, n), np.intp)
-        for place in range(n):
-            without = self._odds(_with_each(gone, left))
-            order = np.argsort(np.round(without, DIGITS), axis=1, kind="stable")
-            left = np.take_along_axis(left, order, axis=1)
-            metric[:, place] = left[:, 0]
-            np.put_along_axis(gone, left[:, :1], values=True, axis=1)
-            left = left[:, 1 : AGAIN + 1]
-        return self._shared(metric)
-
-    def _shared(self, metric: Whole) -> NamedDrivers:
-        """Divide the fall of the log-odds without all selected metrics among them by Shapley values."""
-        count, n = metric.shape
-        inside = _subsets(n)
-        removed = np.zeros((count, len(inside), self.removal.sizes.shape[1]), bool)
-        places = np.broadcast_to(metric[:, None], (count, len(inside), n))
-        np.put_along_axis(removed, places, np.broadcast_to(inside, places.shape), axis=2)
-        contribution = np.round(-self._odds(removed) @ _weights(inside), 12) + 0.0
-        order = np.argsort(-np.round(contribution, DIGITS), axis=1, kind="stable")
-        metric = np.take_along_axis(metric, order, axis=1)
-        return NamedDrivers(metric, np.take_along_axis(contribution, order, axis=1))
-
-    def _odds(self, removed: NDArray[np.bool_]) -> Floats:
-        """Return the log-odds of every version of every pair, shape (n_pairs, n_versions)."""
-        count, versions, _ = removed.shape
-        pair = np.repeat(self.pair, versions)
-        x, version = self.removal.without(pair, removed.reshape(count * versions, -1))
-        odds = self.odds_of(x, pair[version])
-        return (np.bincount(version, odds) / np.bincount(version)).reshape(count, versions)
+    `removed`, shape (n_pairs, n_versions, n_metrics), flags the metrics without difference in each version.
+    """
+    count, versions, _ = removed.shape
+    pair = np.repeat(pairs, versions)
+    x, version = removal.without(pair, removed.reshape(count * versions, -1))
+    odds = odds_of(x, pair[version])
+    return np.asarray((np.bincount(version, odds) / np.bincount(version)).reshape(count, versions))
 
 
-def _with_each(gone: NDArray[np.bool_], more: Whole) -> NDArray[np.bool_]:
-    """Return `gone` with each metric of `more` added in turn, shape (n_pairs, n_more, n_metrics)."""
-    removed = np.repeat(gone[:, None], more.shape[1], axis=1)
-    np.put_along_axis(removed, more[:, :, None], values=True, axis=2)
-    return removed
+def _selected_metrics(odds: Callable[[Flags], Floats], sizes: Floats, n: int) -> Whole:
+    gone = np.zeros(sizes.shape, bool)
+    left = np.argsort(-sizes, axis=1, kind="stable")[:, :TRIED]
+    metric = np.zeros((len(sizes), n), np.intp)
+    for place in range(n):
+        removed = np.repeat(gone[:, None], left.shape[1], axis=1)
+        np.put_along_axis(removed, left[:, :, None], values=True, axis=2)
+        order = np.argsort(np.round(odds(removed), DIGITS), axis=1, kind="stable")
+        left = np.take_along_axis(left, order, axis=1)
+        metric[:, place] = left[:, 0]
+        np.put_along_axis(gone, left[:, :1], values=True, axis=1)
+        left = left[:, 1 : AGAIN + 1]
+    return metric
 
 
-def _subsets(n: int) -> NDArray[np.bool_]:
-    """Return all subsets of `n` items, shape (2 ** n, n)."""
-    return (np.arange(2**n)[:, None] >> np.arange(n)) % 2 == 1
-
-
-def _weights(inside: NDArray[np.bool_]) -> Floats:
-    """Return the weight of each subset's value in the Shapley value of each item, shape as `inside`."""
-    n, others = inside.shape[1], inside.sum(axis=1, keepdims=True) - inside
+def _shapley_values(odds: Callable[[Flags], Floats], metric: Whole, metrics: int) -> NamedDrivers:
+    """Divide the fall of the log-odds without all selected metrics among them, from all their subsets."""
+    count, n = metric.shape
+    inside = (np.arange(2**n)[:, None] >> np.arange(n)) % 2 == 1
+    removed = np.zeros((count, len(inside), metrics), bool)
+    places = np.broadcast_to(metric[:, None], (count, len(inside), n))
+    np.put_along_axis(removed, places, np.broadcast_to(inside, places.shape), axis=2)
     orders = np.array([factorial(size) * factorial(n - 1 - size) / factorial(n) for size in range(n)])
-    return np.where(inside, 1.0, -1.0) * orders[others]
+    weights = np.where(inside, 1.0, -1.0) * orders[inside.sum(axis=1, keepdims=True) - inside]
+    contribution = np.round(-odds(removed) @ weights, 12) + 0.0
+    order = np.argsort(-np.round(contribution, DIGITS), axis=1, kind="stable")
+    return NamedDrivers(
+        np.take_along_axis(metric, order, axis=1), np.take_along_axis(contribution, order, axis=1)
+    )
 
 
 #: Least number of abnormal, and of normal, target rows for a group to get its own classifier; seed 001
@@ -179,16 +163,9 @@ LARGE = replace(FULL, grouping="given")
 class Engine:
     """An unfitted engine.
 
-    Attributes
-    ----------
-    model : str
-        A name in `training.matrices.engine.models.CATALOGUE`. Models in `PAIRED` take two runs as one row,
-        whatever the scheme's form.
-    fixed : mapping
-        Parameters that are not searched: ``components, sampler, rate, cost_ratio, share`` or the
-        classifier's.
-    alarms : Alarms or None
-        The guarantee on the false positive rate.
+    `model` is a name in `training.matrices.engine.models.CATALOGUE`; models in `PAIRED` take two runs as one
+    row, whatever the scheme's form. `fixed` parameters are not searched: ``components, sampler, rate,
+    cost_ratio, share`` or the classifier's. `alarms` is the guarantee on the false positive rate.
     """
 
     scheme: Scheme
@@ -241,46 +218,31 @@ class Engine:
             prepared.shaped.causes,
             self.alarms,
         )
-        found = search(question, self.trials)
+        chosen, shaped = search(question, self.trials), prepared.shaped
         everything = np.ones(len(cases.y), bool)
-        judges = Judges.fit(model, found.params, cases, chosen=everything, groups=groups, seed=self.seed)
-        by = prepared.shaped
-        fitted = (by.form, by.known, by.grouping, prepared.projection, judges, found)
-        return FittedEngine(scheme, self.model, *fitted)
+        judges = Judges.fit(model, chosen.params, cases, chosen=everything, groups=groups, seed=self.seed)
+        scales = (shaped.form, shaped.known, shaped.grouping, prepared.projection)
+        return FittedEngine(scheme, self.model, *scales, judges, chosen)
 
 
-@dataclass(frozen=True)
-class MatrixDriver:
-    """A metric that drove a verdict; the medians of both sides are NaN where it was not measured.
+class ToldPair(NamedTuple):
+    """The verdict on a pair, with fields as in `FittedEngine.judge_pairs`, and its drivers, strongest first.
 
     The contributions of a pair's drivers add up to the fall of the log-odds of abnormal without their
     differences.
     """
-
-    metric: str
-    baseline: float
-    target: float
-    contribution: float
-
-
-@dataclass(frozen=True)
-class ToldPair:
-    """The verdict on a pair, with fields as in `FittedEngine.judged`, and its drivers, strongest first."""
 
     pair_id: str
     group_used: str
     probability: float
     threshold: float
     abnormal: bool
-    drivers: tuple[MatrixDriver, ...] = ()
-
-
-TOLD = tuple(ToldPair.__dataclass_fields__)[:-1]
+    drivers: tuple[Driver, ...] = ()
 
 
 @dataclass(frozen=True)
 class FittedEngine:
-    """A fitted engine; `found` is the outcome of the search."""
+    """A fitted engine; `search_result` is the outcome of the search."""
 
     scheme: Scheme
     model: str
@@ -315,28 +277,6 @@ class FittedEngine:
         """
         return self._judged(tables, *self._answered(tables))
 
-    def answers(self, tables: MatrixTables, cases: Cases) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Return the results of `judged` and `vectors`; `cases` come from `Prepared.asked`."""
-        odds = self._odds(cases)
-        return self._judged(tables, cases, odds), self._vectors(tables, cases, odds)
-
-    def _judged(self, tables: MatrixTables, cases: Cases, odds: Floats) -> pd.DataFrame:
-        about = tables.runs[["pair_id", "workload", "group"]].drop_duplicates("pair_id").set_index("pair_id")
-        told = pd.DataFrame(self._verdicts(cases, odds), columns=[*TOLD])
-        return about.loc[told["pair_id"]].reset_index().assign(**told.drop(columns="pair_id"))
-
-    def _verdicts(self, cases: Cases, odds: Floats) -> list[tuple[str, str, float, float, bool]]:
-        """Return the fields of `ToldPair` without drivers; pairs in the order of their first target rows."""
-        with model_answering(self.model):
-            of_pairs, _ = in_pairs(cases, np.ones(len(odds), bool), odds)
-            probability = self.found.pairs.probability(of_pairs)
-        require_finite(self.model, "probability", probability)
-        used: dict[str, str] = {}
-        for pair, group in zip(cases.pair[cases.target], cases.group[cases.target], strict=True):
-            used.setdefault(pair, self._used(group))
-        told = zip(used.items(), probability.tolist(), strict=True)
-        return [(*of_pair, one, self.threshold, one >= self.threshold) for of_pair, one in told]
-
     def vectors(self, tables: MatrixTables) -> pd.DataFrame:
         """Return a verdict for every vector, the unit that seed 001 counts.
 
@@ -346,35 +286,63 @@ class FittedEngine:
         """
         return self._vectors(tables, *self._answered(tables))
 
+    def answers(self, tables: MatrixTables, cases: Cases) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Return the results of `judge_pairs` and `judge_vectors`.
+
+        `cases` come from `PreparedCases.make_test_cases`.
+        """
+        odds = self._odds(cases)
+        return self._judged(tables, cases, odds), self._vectors(tables, cases, odds)
+
+    def _judged(self, tables: MatrixTables, cases: Cases, odds: Floats) -> pd.DataFrame:
+        about = tables.runs[["pair_id", "workload", "group"]].drop_duplicates("pair_id").set_index("pair_id")
+        verdicts = pd.DataFrame(self._verdicts(cases, odds), columns=ToldPair._fields)
+        columns = verdicts.drop(columns=["pair_id", "drivers"])
+        return about.loc[verdicts["pair_id"]].reset_index().assign(**columns)
+
+    def _verdicts(self, cases: Cases, odds: Floats) -> list[ToldPair]:
+        """Return the verdicts without drivers; pairs in the order of their first target rows."""
+        with model_answering(self.model):
+            of_pairs, _ = in_pairs(cases, np.ones(len(odds), bool), odds)
+            probabilities = self.found.pairs.probability(of_pairs)
+        require_finite(self.model, "probability", probabilities)
+        used, own = dict[str, str](), self.judges.own
+        for pair, group in zip(cases.pair[cases.target], cases.group[cases.target], strict=True):
+            used.setdefault(pair, ALL if not own else group if group in own else FALLBACK)
+        return [
+            ToldPair(*of_pair, probability, self.threshold, probability >= self.threshold)
+            for of_pair, probability in zip(used.items(), probabilities.tolist(), strict=True)
+        ]
+
     def _vectors(self, tables: MatrixTables, cases: Cases, odds: Floats) -> pd.DataFrame:
         runs = tables.runs[list(ABOUT)]
         if self.form == "contrasted":
-            probability = pd.Series(self.found.pairs.probability(odds), cases.pair)
-            rows = runs[(runs["side"] == SIDES[1]) & runs["pair_id"].isin(probability.index)]
-            threshold, found = self.threshold, probability.reindex(rows["pair_id"]).to_numpy()
+            of_pairs = pd.Series(self.found.pairs.probability(odds), cases.pair)
+            rows = runs[(runs["side"] == SIDES[1]) & runs["pair_id"].isin(of_pairs.index)]
+            threshold, probability = self.threshold, of_pairs.reindex(rows["pair_id"]).to_numpy()
         else:
             rows = runs.set_index("run_id").loc[cases.run].reset_index()
-            threshold, found = self.found.rows.threshold, self.found.rows.probability(odds)
-        judged = rows.reset_index(drop=True)
-        return judged.assign(probability=found, threshold=threshold, abnormal=found >= threshold)
+            threshold, probability = self.found.rows.threshold, self.found.rows.probability(odds)
+        return rows.reset_index(drop=True).assign(
+            probability=probability, threshold=threshold, abnormal=probability >= threshold
+        )
 
     def told(self, tables: MatrixTables, n: int) -> Iterator[ToldPair]:
-        """Yield the verdict of every pair, as in `judged`, with the `n` metrics that drove it."""
+        """Yield the verdict of every pair, as in `judge_pairs`, with the `n` metrics that drove it."""
         whole = self.grouping.applied(with_both_sides(tables))
         with model_answering(self.model):
             rows = FORMS[self.form](whole, self.known)
         cases = self._cases(rows)
-        about = {one[0]: one for one in self._verdicts(cases, self._odds(cases))}
-        if not n or not about:
-            yield from (ToldPair(*one) for one in about.values())
+        verdicts = {verdict.pair_id: verdict for verdict in self._verdicts(cases, self._odds(cases))}
+        if not n or not verdicts:
+            yield from verdicts.values()
             return
         with model_answering(self.model):
             removal = Removal.of(self.form, whole, self.known, rows)
-        for here, found in drivers(removal, self.answering(removal), n):
-            named = self._named(removal, here, found, whole)
-            yield from (
-                ToldPair(*about[pair], own) for pair, own in zip(removal.pairs[here], named, strict=True)
-            )
+        for here, named in drivers(removal, self.answering(removal), n):
+            of_pairs = self._drivers(removal.pairs[here], named, whole)
+            for pair, strongest in zip(removal.pairs[here], of_pairs, strict=True):
+                yield verdicts[pair]._replace(drivers=strongest)
 
     def removal(self, tables: MatrixTables) -> Removal:
         """Return the rows of pairs that have a baseline and a target, prepared for removing differences."""
@@ -384,37 +352,39 @@ class FittedEngine:
     def answering(self, removal: Removal) -> Odds:
         """Return a function that computes the calibrated log-odds of versions of `removal`'s rows."""
         group, line = removal.rows.about["group"].to_numpy(object)[removal.starts], self.found.pairs
+        # limited to the components that the classifiers use
+        projection = self.projection.leading(self.judges.components)
 
-        def odds(x: Floats, pair: NDArray[np.intp]) -> Floats:
+        def odds_of(x: Floats, pair: Whole) -> Floats:
             with model_answering(self.model):
-                seen = self._seen.projected(replace(removal.rows, x=x))
-                found = line.slope * self.judges.odds(seen, group[pair]) + line.shift
-            require_finite(self.model, "log-odds", found)
-            return found
+                projected = projection.projected(replace(removal.rows, x=x))
+                odds = line.slope * self.judges.odds(projected, group[pair]) + line.shift
+            require_finite(self.model, "log-odds", odds)
+            return odds
 
-        return odds
+        return odds_of
 
-    def _named(
-        self, removal: Removal, here: slice, found: NamedDrivers, tables: MatrixTables
-    ) -> Iterator[tuple[MatrixDriver, ...]]:
-        """Yield the drivers of the pairs in `here`, with the medians of both sides."""
-        require_finite(self.model, "contribution", found.contribution)
+    def _drivers(
+        self, pairs: NDArray[Any], named: NamedDrivers, tables: MatrixTables
+    ) -> Iterator[tuple[Driver, ...]]:
+        """Yield the drivers of each of `pairs`, with the medians of both sides."""
+        require_finite(self.model, "contribution", named.contribution)
         standing, values = tables.standing, tables.numbers(self.metrics)
-        of_name = {name: number for number, name in enumerate(removal.pairs[here])}
+        units = dict(zip(tables.metrics["metric"].tolist(), tables.metrics["unit"].tolist(), strict=True))
+        of_name = {name: number for number, name in enumerate(pairs)}
         pair = np.array([of_name.get(name, -1) for name in standing.names], np.intp)[standing.pair]
         rows = np.flatnonzero(pair >= 0)
-        count = len(found.metric)
-        place = standing.target[rows] * count + pair[rows]
         known = np.where(np.isfinite(values[rows]), values[rows], np.nan)
-        sides = summarised(place, known, 2 * count)[0].reshape(2, count, -1)
-        for one, (metric, contribution) in enumerate(zip(found.metric, found.contribution, strict=True)):
-            middles = sides[:, one, metric].tolist()
-            names = [self.metrics[one] for one in metric]
-            told = zip(names, *middles, contribution.tolist(), strict=True)
-            yield tuple(MatrixDriver(*one) for one in told)
+        medians, _, _ = summarised(standing.target[rows] * len(pairs) + pair[rows], known, 2 * len(pairs))
+        sides = medians.reshape(2, len(pairs), -1)
+        for number, metrics in enumerate(named.metric):
+            names = [self.metrics[metric] for metric in metrics]
+            both = [[v if isfinite(v) else None for v in side] for side in sides[:, number, metrics].tolist()]
+            fields = zip(names, *both, named.contribution[number].tolist(), strict=True)
+            yield tuple(Driver(name, str(units[name]), *numbers) for name, *numbers in fields)
 
     def log_odds(self, tables: MatrixTables) -> Floats:
-        """Return the calibrated log-odds of every complete pair, ordered as in `judged`."""
+        """Return the calibrated log-odds of every complete pair, ordered as in `judge_pairs`."""
         cases, odds = self._answered(tables)
         of_pairs, _ = in_pairs(cases, np.ones(len(odds), bool), odds)
         return self.found.pairs.slope * of_pairs + self.found.pairs.shift
@@ -427,25 +397,14 @@ class FittedEngine:
         with model_answering(self.model):
             return Cases.of(rows, self.projection, plain=self.judges.components is None)
 
-    @property
-    def _seen(self) -> Projection:
-        """The projection, limited to the components that the classifiers use."""
-        return self.projection.leading(self.judges.components)
-
     def _odds(self, cases: Cases) -> Floats:
         with model_answering(self.model):
             return self.judges.log_odds(cases, np.ones(len(cases.y), bool))
 
-    def _used(self, group: str) -> str:
-        if not self.judges.own:
-            return ALL
-        return group if group in self.judges.own else FALLBACK
-
 
 def counts(group: NDArray[Any], y: NDArray[np.int64]) -> pd.DataFrame:
     """Count abnormal and all target rows by group: ``abnormal, rows``."""
-    found = pd.Series(y).groupby(group).agg(["sum", "size"])
-    return found.set_axis(["abnormal", "rows"], axis="columns")
+    return pd.Series(y).groupby(group).agg(abnormal="sum", rows="size")
 
 
 def with_cases(counted: pd.DataFrame) -> tuple[str, ...]:

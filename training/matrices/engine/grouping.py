@@ -50,6 +50,8 @@ class Grouping:
         of clusters, which may be one, is the one that best predicts how much the normal pairs of other test
         cases differ.
         """
+        from sklearn.cluster import KMeans
+
         if kind not in KINDS:
             raise InputError(f'grouping="{kind}"; expected one of: {", ".join(KINDS)}')
         if kind != "automatic":
@@ -60,8 +62,14 @@ class Grouping:
         cases = pd.DataFrame(normal).groupby(workload.reindex(pairs).to_numpy()).mean()
         rows = _rows(cases.to_numpy(), scales)
         projection = Projection.of(rows, DIMENSIONS)
-        differences = Differences.of(tables, scales, cases.index)
-        return cls(kind, scales, projection, _centres(projection.projected(rows), differences, seed))
+        squared, case = _normal_differences(tables, scales, cases.index)
+        projected = projection.projected(rows)
+        most = max(1, min(len(projected) // CASES, len(np.unique(projected, axis=0)) - 1))
+        best = min(
+            (KMeans(n, n_init=STARTS, random_state=seed).fit(projected) for n in COUNTS if n <= most),
+            key=lambda clusters: _mean_loss(squared, case, clusters.labels_.astype(np.intp)),
+        )
+        return cls(kind, scales, projection, np.asarray(best.cluster_centers_))
 
     def applied(self, tables: MatrixTables) -> MatrixTables:
         """Return a copy of `tables` with these groups in the column ``group``."""
@@ -91,52 +99,38 @@ def _normal(tables: MatrixTables, scales: Known) -> tuple[Floats, pd.Index]:
     return middles.to_numpy(), middles.index
 
 
-@dataclass(frozen=True)
-class Differences:
-    """Squared scaled differences of the medians of normal pairs (n_pairs, n_metrics); `case`: test cases."""
+def _normal_differences(
+    tables: MatrixTables, scales: Known, cases: pd.Index
+) -> tuple[Floats, NDArray[np.intp]]:
+    """Return the squared scaled differences of the medians of normal pairs, and their test cases.
 
-    squared: Floats
-    case: NDArray[np.intp]
-
-    @classmethod
-    def of(cls, tables: MatrixTables, scales: Known, cases: pd.Index) -> Differences:
-        """Compute the differences of the normal pairs of `tables`; `cases` lists the test cases."""
-        runs = tables.runs
-        targets = runs["pair_id"].where(runs["side"] == SIDES[1])
-        abnormal = pd.Series(flags(runs)).groupby(targets.to_numpy()).max()
-        normal = tables.of_runs(runs["pair_id"].isin(abnormal.index[abnormal == 0]).to_numpy(bool))
-        values = normal.runs[list(scales.metrics)].to_numpy(np.float64)
-        matrices = MatrixPairs.of(normal, scales.scaled(np.where(np.isfinite(values), values, np.nan)))
-        place = cases.get_indexer(matrices.about["workload"])
-        return cls(np.nan_to_num(matrices.difference**2), place.astype(np.intp))
-
-    def surprise(self, group: NDArray[np.intp]) -> float:
-        """Return how badly groups predict held-out test cases: mean negative log-likelihood.
-
-        `group`, shape (n_cases,), holds group numbers from 0. Returns 0 without normal pairs.
-        """
-        if not len(self.case):
-            return 0.0
-        part, found = self.case % PARTS, []
-        for number in range(PARTS):
-            learned, asked = (np.flatnonzero(rows) for rows in (part != number, part == number))
-            place, groups = group[self.case], int(group.max()) + 1
-            there = self.squared[learned]
-            noise = GroupSums.of(there, np.ones_like(there), place[learned], groups).means(PAIRS)
-            expected = noise[place[asked]] + FLOOR**2
-            found.append(np.log(expected) + np.minimum(self.squared[asked] / expected, WILD))
-        return float(np.concatenate(found).mean())
+    Shapes (n_pairs, n_metrics) and (n_pairs,); a test case is an index in `cases`.
+    """
+    runs = tables.runs
+    targets = runs["pair_id"].where(runs["side"] == SIDES[1])
+    abnormal = pd.Series(flags(runs)).groupby(targets.to_numpy()).max()
+    normal = tables.of_runs(runs["pair_id"].isin(abnormal.index[abnormal == 0]).to_numpy(bool))
+    values = normal.runs[list(scales.metrics)].to_numpy(np.float64)
+    matrices = MatrixPairs.of(normal, scales.scaled(np.where(np.isfinite(values), values, np.nan)))
+    case = cases.get_indexer(matrices.about["workload"]).astype(np.intp)
+    return np.nan_to_num(matrices.difference**2), case
 
 
-def _centres(cases: Floats, differences: Differences, seed: int) -> Floats:
-    """Return the centres of the clustering with the lowest `surprise`, shape (n_groups, n_dimensions)."""
-    from sklearn.cluster import KMeans
+def _mean_loss(squared: Floats, case: NDArray[np.intp], group_of_case: NDArray[np.intp]) -> float:
+    """Return how badly groups predict held-out test cases: mean negative log-likelihood.
 
-    distinct = len(np.unique(cases, axis=0))
-    most = max(1, min(len(cases) // CASES, distinct - 1))
-    tried = [KMeans(count, n_init=STARTS, random_state=seed).fit(cases) for count in COUNTS if count <= most]
-    best = min(tried, key=lambda clusters: differences.surprise(clusters.labels_.astype(np.intp)))
-    return np.asarray(best.cluster_centers_)
+    `squared` and `case` as of `_normal_differences`. Returns 0 without normal pairs.
+    """
+    if not len(case):
+        return 0.0
+    part, group, losses = case % PARTS, group_of_case[case], []
+    for number in range(PARTS):
+        train, test = squared[part != number], squared[part == number]
+        groups = int(group_of_case.max()) + 1
+        sums = GroupSums.of(train, np.ones_like(train), group[part != number], groups)
+        expected = sums.means(PAIRS)[group[part == number]] + FLOOR**2
+        losses.append(np.log(expected) + np.minimum(test / expected, WILD))
+    return float(np.concatenate(losses).mean())
 
 
 def _rows(x: Floats, scales: Known) -> Rows:

@@ -33,7 +33,7 @@ class Alarms:
     def kept(self, held: pd.DataFrame, seed: int) -> Promised:
         """Return the guarantee with the threshold on the probability of abnormal that keeps it.
 
-        `held` has ``workload, told`` (probability of abnormal) and ``y`` (1: abnormal) of out-of-fold pairs.
+        `out_of_fold` has ``workload, told`` (probability of abnormal) and ``y`` (1: abnormal) of pairs.
         """
         normal, workload = (held["y"] == 0).to_numpy(bool), held["workload"].to_numpy(np.str_)
         known = Scored(1 - held["told"].to_numpy(np.float64), normal, workload)
@@ -110,7 +110,7 @@ class Cases:
 
 @dataclass(frozen=True)
 class Judges:
-    """Fitted classifiers: `own` by group, and the `fallback` for all rows (None where it is not needed).
+    """Fitted classifiers: `of_groups` by group, and the `fallback` for all rows (None where not needed).
 
     `share` is the weight of a group's own classifier against the fallback, in log-odds; 1: it decides alone.
     """
@@ -126,13 +126,9 @@ class Judges:
     ) -> Judges:
         """Fit to the `chosen` cases.
 
-        Parameters
-        ----------
-        params : mapping
-            The classifier's hyperparameters, and ``components, sampler, rate, cost_ratio, share``.
-        groups : collection of str
-            Groups that get their own classifier, if their chosen cases have both labels. There is no fallback
-            if all cases that are not chosen belong to such groups and ``share`` is 1.
+        `params` are the classifier's hyperparameters, and ``components, sampler, rate, cost_ratio, share``.
+        Those of `groups` whose chosen cases have both labels get their own classifier. No fallback is fitted
+        if all cases that are not chosen belong to such groups and ``share`` is 1.
         """
         x, share = cases.leading(params["components"]), float(params["share"])
         own = {}
@@ -163,13 +159,13 @@ class Judges:
         for number, name in enumerate(names):
             if name in self.own:
                 rows = place == number
-                told = self.share * log_odds(self.own[name], x[rows])
-                odds[rows] = told + (1 - self.share) * odds[rows]
+                weighted = self.share * log_odds(self.own[name], x[rows])
+                odds[rows] = weighted + (1 - self.share) * odds[rows]
         return odds
 
 
 def fitted(model: Model, params: Params, x: Floats, y: NDArray[np.int64], seed: int) -> Any:
-    """Return one classifier fitted to `x` and `y` after resampling; `params` as in `Judges.fit`."""
+    """Return one classifier fitted to `x` and `y` after resampling; `params` as in `GroupClassifiers.fit`."""
     from sklearn.exceptions import ConvergenceWarning
 
     rows = resampled(y, params["sampler"], params.get("rate", 1.0), seed)

@@ -53,7 +53,7 @@ class Calibration:
 
     @classmethod
     def of(cls, y: Labels, odds: Floats) -> Calibration:
-        """Learn from out-of-fold log-odds, shape (n_cases,); the identity where there is nothing to learn."""
+        """Learn from out-of-fold log-odds, shape (n_cases,); the identity for one label or equal log-odds."""
         from sklearn.linear_model import LogisticRegression
 
         spread = float(odds.std())
@@ -71,10 +71,6 @@ class Calibration:
         from scipy.special import expit
 
         return np.asarray(expit(self.slope * odds + self.shift))
-
-    def kept(self, promised: Promised) -> Calibration:
-        """Return a copy whose threshold is at least the one that keeps the guarantee."""
-        return replace(self, threshold=max(self.threshold, promised.cut or 0.0))
 
 
 @dataclass(frozen=True)
@@ -107,10 +103,9 @@ class Chosen:
 class SearchQuestion:
     """The input of a search.
 
-    `cases` must have both labels; `groups` get their own classifiers; `most` is the largest number of
-    components, None: no projection; `balance` and `tuned` as in `Scheme`; `fixed` parameters are not
-    searched; `causes` are the known causes of abnormal pairs, by pair; `alarms` is the guarantee on the false
-    positive rate.
+    `cases` must have both labels; `groups` get their own classifiers; `max_components` None: no projection;
+    `balance` and `tuned` as in `Scheme`; `fixed` parameters are not searched; `causes` are the known causes
+    of abnormal pairs, by pair; `alarms` is the guarantee on the false positive rate.
     """
 
     model: Model
@@ -150,6 +145,11 @@ class SearchQuestion:
             names |= {"share"} if self.groups and len(self.cases.y) <= SHARED else set()
         names |= {"own"} if self.tuned else set()
         return frozenset(names - set(self.fixed))
+
+    def fitted(self, params: Mapping[str, Any], chosen: NDArray[np.bool_]) -> Judges:
+        """Return classifiers fitted to the `chosen` cases."""
+        groups, seed = self.groups, self.seed
+        return Judges.fit(self.model, params, self.cases, chosen=chosen, groups=groups, seed=seed)
 
     def suggested(self, trial: Trial) -> dict[str, Any]:
         """Return the parameters that `trial` suggests."""
@@ -207,14 +207,17 @@ def search(question: SearchQuestion, trials: int) -> Chosen:
     held_out = best.held_out if as_in_search else None
     tested, odds = held_out or _held_out(question, params, parts, last)
     of_rows = Calibration.of(cases.y[tested], odds)
-    held = _told_of_pairs(cases, tested, odds)
-    both = pd.concat([held, *_without_causes(question, params, parts)])
-    of_pairs, ranking = Calibration.of(*_labelled(both)), average_precision(*_labelled(both))
+    pairs = _odds_of_pairs(cases, tested, odds)
+    every = pd.concat([pairs, *_without_causes(question, params, parts)])
+    y, pair_odds = every["y"].to_numpy(), every["odds"].to_numpy()
+    of_pairs, ranking = Calibration.of(y, pair_odds), _average_precision(y, pair_odds)
     if question.alarms is None:
         return Chosen(params, of_rows, of_pairs, score, ranking)
-    told = held.assign(told=of_pairs.probability(held["odds"].to_numpy()))
-    promised = question.alarms.kept(told, question.seed)
-    return Chosen(params, of_rows, of_pairs.kept(promised), score, ranking, promised)
+    probable = pairs.assign(told=of_pairs.probability(pairs["odds"].to_numpy()))
+    promised = question.alarms.kept(probable, question.seed)
+    # at least the threshold that keeps the guarantee
+    of_pairs = replace(of_pairs, threshold=max(of_pairs.threshold, promised.cut or 0.0))
+    return Chosen(params, of_rows, of_pairs, score, ranking, promised)
 
 
 def in_pairs(cases: Cases, chosen: NDArray[np.bool_], odds: Floats) -> tuple[Floats, Labels]:
@@ -229,7 +232,7 @@ def in_pairs(cases: Cases, chosen: NDArray[np.bool_], odds: Floats) -> tuple[Flo
     return np.bincount(pair, odds[rows], len(names)) / sizes, labels.astype(np.int64)
 
 
-def _told_of_pairs(cases: Cases, chosen: NDArray[np.bool_], odds: Floats) -> pd.DataFrame:
+def _odds_of_pairs(cases: Cases, chosen: NDArray[np.bool_], odds: Floats) -> pd.DataFrame:
     """Return ``pair, workload, odds, y`` of the chosen pairs; `odds` has the shape (n_chosen,)."""
     of_pairs, labels = in_pairs(cases, chosen, odds)
     target = chosen & cases.target
@@ -245,15 +248,10 @@ def _without_causes(
     if not question.causes or not question.tuned:
         return
     cause = np.array([question.causes.get(pair, NONE) for pair in cases.pair], object)
-    found = Caused(cases.workload, cause, cases.y == 1).parted(parts, question.seed)
-    for part in found if len(cases.y) <= CALIBRATED else found[:1]:
-        judges = _judges(question, params, part.learned)
-        yield _told_of_pairs(cases, part.asked, judges.log_odds(cases, part.asked))
-
-
-def _judges(question: SearchQuestion, params: Mapping[str, Any], chosen: NDArray[np.bool_]) -> Judges:
-    cases, groups, seed = question.cases, question.groups, question.seed
-    return Judges.fit(question.model, params, cases, chosen=chosen, groups=groups, seed=seed)
+    splits = Caused(cases.workload, cause, cases.y == 1).parted(parts, question.seed)
+    for split in splits if len(cases.y) <= CALIBRATED else splits[:1]:
+        judges = question.fitted(params, split.learned)
+        yield _odds_of_pairs(cases, split.asked, judges.log_odds(cases, split.asked))
 
 
 def thirds(cases: Cases, seed: int) -> NDArray[np.intp] | None:
@@ -263,24 +261,21 @@ def thirds(cases: Cases, seed: int) -> NDArray[np.intp] | None:
     """
     workload, place = np.unique(cases.workload.astype(str), return_inverse=True)
     group = np.unique(cases.group.astype(str), return_inverse=True)[1]
-    abnormal = np.bincount(place, cases.y)
-    size = np.bincount(place)
-    of = np.zeros(len(workload), np.intp)
-    of[place] = group
-    counts = np.zeros((3, PARTS, int(group.max()) + 1))
-    part = np.zeros(len(workload), np.intp)
+    abnormal, size = np.bincount(place, cases.y), np.bincount(place)
+    group_of, part_of = np.zeros((2, len(workload)), np.intp)
+    group_of[place] = group
+    bad, rows = np.zeros((2, PARTS, int(group.max()) + 1))
     shuffled = np.random.default_rng(seed).permutation(len(workload))
     for case in shuffled[np.argsort(-abnormal[shuffled], kind="stable")]:
-        bad, any_bad, rows = counts
-        first = 0 if abnormal[case] else 2
-        here = (bad[:, of[case]], any_bad[:, 0], rows[:, of[case]], rows.sum(axis=1))[first:]
-        part[case] = np.lexsort(here[::-1])[0]
-        counts[0, part[case], of[case]] += abnormal[case]
-        counts[1, part[case], 0] += abnormal[case]
-        counts[2, part[case], of[case]] += size[case]
-    found = part[place]
-    labels = np.array([[((found == third) & (cases.y == y)).sum() for y in (0, 1)] for third in range(PARTS)])
-    return found if (labels > 0).all() else None
+        own = group_of[case]
+        keys = (rows.sum(axis=1), rows[:, own], bad.sum(axis=1), bad[:, own])
+        part = np.lexsort(keys if abnormal[case] else keys[:2])[0]
+        part_of[case] = part
+        bad[part, own] += abnormal[case]
+        rows[part, own] += size[case]
+    thirds_of = part_of[place]
+    both = all(len(np.unique(cases.y[thirds_of == third])) > 1 for third in range(PARTS))
+    return thirds_of if both else None
 
 
 @dataclass(frozen=True)
@@ -301,14 +296,18 @@ def _best(question: SearchQuestion, parts: NDArray[np.intp], turns: Collection[i
     tried: dict[int, Trialled] = {}
     some = np.random.default_rng(question.seed).random(len(parts)) * len(parts) < LEARNED
 
-    def worth(trial: Trial) -> float:
+    def score_of(trial: Trial) -> float:
         params = question.suggested(trial)
         tested, odds = _held_out(question, {**params, **question.model.in_search}, parts, turns, some)
-        score = _worth(question.cases.y[tested], odds, at_best=question.balance)
+        y = question.cases.y[tested]
+        accuracy = float(((odds[y == 1] >= 0).mean() + (odds[y == 0] < 0).mean()) / 2)
+        if question.balance:
+            accuracy = best_cut(y, odds).balanced_accuracy
+        score = (accuracy + _average_precision(y, odds)) / 2
         tried[trial.number] = Trialled(params, score, (tested, odds))
         return score
 
-    study = Search("maximize", trials, first, lambda _: sampler).run(worth)
+    study = Search("maximize", trials, first, lambda _: sampler).run(score_of)
     return tried[study.best_trial.number]
 
 
@@ -324,25 +323,12 @@ def _held_out(
     for third in turns:
         rest = parts != third
         chosen = rest if some is None or len(np.unique(cases.y[rest & some])) == 1 else rest & some
-        odds[parts == third] = _judges(question, params, chosen).log_odds(cases, parts == third)
+        odds[parts == third] = question.fitted(params, chosen).log_odds(cases, parts == third)
     tested = np.isin(parts, list(turns))
     return tested, odds[tested]
 
 
-def _labelled(pairs: pd.DataFrame) -> tuple[Labels, Floats]:
-    return pairs["y"].to_numpy(), pairs["odds"].to_numpy()
-
-
-def average_precision(y: Labels, odds: Floats) -> float:
-    """Return the average precision of the ranking by `odds`; `y` and `odds` have the shape (n_cases,)."""
+def _average_precision(y: Labels, odds: Floats) -> float:
     from sklearn.metrics import average_precision_score
 
     return float(average_precision_score(y, odds))
-
-
-def _worth(y: Labels, odds: Floats, *, at_best: bool) -> float:
-    precision = average_precision(y, odds)
-    if at_best:
-        return (best_cut(y, odds).balanced_accuracy + precision) / 2
-    accuracy = ((odds[y == 1] >= 0).mean() + (odds[y == 0] < 0).mean()) / 2
-    return (float(accuracy) + precision) / 2

@@ -26,7 +26,7 @@ NONE = ""
 
 @dataclass(frozen=True)
 class CaseSplit:
-    """Flags of training cases (`learned`) and test cases (`asked`), shape (n_cases,) each."""
+    """Flags of training cases and test cases, shape (n_cases,) each."""
 
     learned: Flags
     asked: Flags
@@ -48,37 +48,33 @@ class Caused:
         test cases, and on those of their abnormal cases whose cause is in the part, too. Parts without both
         labels in training and test are left out; the list is empty where fewer than two parts remain.
         """
-        number = int(part.max(initial=0)) + 1
-        of_cause = self._dealt(number, seed)
-        caused = np.array([of_cause.get(str(cause), -1) for cause in self.cause], np.intp)
-        of_case = self._following(caused, part)
-        found = []
-        for one in range(number):
-            asked = (of_case == one) & np.where(self.abnormal, caused == one, True)
-            learned = (of_case != one) & (caused != one)
-            if all(len(np.unique(self.abnormal[rows])) > 1 for rows in (asked, learned)):
-                found.append(CaseSplit(learned, asked))
-        return found if len(found) > 1 else []
+        parts = int(part.max(initial=0)) + 1
+        part_of = self._parts_of_causes(parts, seed)
+        cause_part = np.array([part_of.get(str(cause), -1) for cause in self.cause], np.intp)
+        workload = np.unique(self.workload.astype(str), return_inverse=True)[1]
+        known, workloads = cause_part >= 0, int(workload.max(initial=-1)) + 1
+        first, last = np.full(workloads, np.iinfo(np.intp).max), np.full(workloads, -1)
+        np.minimum.at(first, workload[known], cause_part[known])
+        np.maximum.at(last, workload[known], cause_part[known])
+        case_part = np.where((first == last)[workload], last[workload], part)
+        splits = []
+        for number in range(parts):
+            test = (case_part == number) & np.where(self.abnormal, cause_part == number, True)
+            train = (case_part != number) & (cause_part != number)
+            if all(len(np.unique(self.abnormal[rows])) > 1 for rows in (test, train)):
+                splits.append(CaseSplit(train, test))
+        return splits if len(splits) > 1 else []
 
-    def _dealt(self, number: int, seed: int) -> dict[str, int]:
-        """Return the part of each cause; the most frequent are dealt first."""
+    def _parts_of_causes(self, parts: int, seed: int) -> dict[str, int]:
+        """Return the part of each cause; the most frequent causes are dealt first."""
         known = self.abnormal & (self.cause != NONE)
         names, counts = np.unique(self.cause[known].astype(str), return_counts=True)
         shuffled = np.random.default_rng(seed).permutation(len(names))
-        sizes, found = np.zeros(number), {}
+        sizes, part_of = np.zeros(parts), {}
         for place in shuffled[np.argsort(-counts[shuffled], kind="stable")]:
-            found[str(names[place])] = int(sizes.argmin())
+            part_of[str(names[place])] = int(sizes.argmin())
             sizes[sizes.argmin()] += counts[place]
-        return found
-
-    def _following(self, caused: Whole, part: Whole) -> Whole:
-        """Return the part of each case's test case: that of its causes where they share one, else `part`."""
-        workload = np.unique(self.workload.astype(str), return_inverse=True)[1]
-        known, many = caused >= 0, int(workload.max(initial=-1)) + 1
-        first, last = np.full(many, np.iinfo(np.intp).max), np.full(many, -1)
-        np.minimum.at(first, workload[known], caused[known])
-        np.maximum.at(last, workload[known], caused[known])
-        return np.where((first == last)[workload], last[workload], part)
+        return part_of
 
 
 def causes(tables: MatrixTables) -> dict[str, str]:
@@ -87,8 +83,8 @@ def causes(tables: MatrixTables) -> dict[str, str]:
     if known.empty:
         return {}
     pairs = tables.runs.loc[tables.runs["abnormal"].fillna(value=False).astype(bool), ["run_id", "pair_id"]]
-    found = known[["run_id", "cause"]].merge(pairs, on="run_id").drop_duplicates("pair_id")
-    return dict(zip(found["pair_id"].astype(str), found["cause"].astype(str), strict=True))
+    of_pairs = known[["run_id", "cause"]].merge(pairs, on="run_id").drop_duplicates("pair_id")
+    return of_pairs.astype("str").set_index("pair_id")["cause"].to_dict()
 
 
 #: Number of parts of the test cases; the noise of each is learned from the others.
@@ -109,20 +105,43 @@ class Shape:
 
     def of(self, tables: MatrixTables) -> Shaped:
         """Make training rows; raise InputError if the remaining runs are all normal or all abnormal."""
-        tables = pruned(tables) if self.prune else spread_labels(tables)
+        if self.prune:
+            tables = pruned(tables)
+        else:
+            # a run without a label takes that of the other runs of its matrix
+            runs = tables.runs
+            of_matrix = runs.groupby(["pair_id", "side"])["abnormal"].transform("max")
+            labelled = runs.assign(abnormal=runs["abnormal"].fillna(of_matrix))
+            tables = MatrixTables(labelled, tables.causes, tables.metrics)
         metrics = (tables.summary if self.metrics == "summary" else tables.raw) or tables.raw
         grouping = Grouping.of(self.grouping, tables, metrics, self.seed)
         grouped = grouping.applied(tables)
         learned = known(grouped, metrics)
-        rows = _training_rows(self.form, grouped, learned, self.seed)
+        rows = self._training_rows(grouped, learned)
         rows = rows.of(~np.isnan(rows.y))
-        labels = np.unique(rows.y)
-        if len(labels) < len((0, 1)):
-            told = "abnormal" if labels.any() else "normal"
-            raise InputError(f"there is none to learn from but what is {told}; expected both", place="runs")
+        require_both_labels(int(rows.y.sum()), len(rows.y))
         if self.form != "contrasted":
             rows = _thinned(rows)
         return Shaped(self.form, learned, grouping, rows, causes(tables))
+
+    def _training_rows(self, tables: MatrixTables, learned: Known) -> Rows:
+        """Return training rows; a pair is scaled by noise learned without its test case, like a new pair."""
+        workload = tables.runs["workload"].to_numpy(object)
+        if self.form != "contrasted" or len(set(workload)) < PARTS:
+            return FORMS[self.form](tables, learned)
+        part = parted(tables.runs.drop_duplicates("workload"), self.seed).reindex(workload).to_numpy()
+        parts = []
+        for number in range(PARTS):
+            others = known(tables.of_runs(part != number), learned.metrics)
+            parts.append(contrasted(tables.of_runs(part == number), others))
+        return joined(parts)
+
+
+def require_both_labels(abnormal: int, rows: int) -> None:
+    """Raise InputError unless some, but not all, of the `rows` training rows are abnormal."""
+    if abnormal in {0, rows}:
+        only = "abnormal" if abnormal else "normal"
+        raise InputError(f"all training rows are {only}; expected normal and abnormal ones", place="runs")
 
 
 @dataclass(frozen=True)
@@ -168,28 +187,6 @@ def with_both_sides(tables: MatrixTables) -> MatrixTables:
 def pruned(tables: MatrixTables) -> MatrixTables:
     """Return the runs that are not flagged invalid."""
     return tables.of_runs(tables.runs["valid"].fillna(True).to_numpy(bool))
-
-
-def spread_labels(tables: MatrixTables) -> MatrixTables:
-    """Return tables where a run without a label has that of the other runs of its matrix."""
-    runs = tables.runs
-    of_matrix = runs.groupby(["pair_id", "side"])["abnormal"].transform("max")
-    return MatrixTables(
-        runs.assign(abnormal=runs["abnormal"].fillna(of_matrix)), tables.causes, tables.metrics
-    )
-
-
-def _training_rows(form: str, tables: MatrixTables, learned: Known, seed: int) -> Rows:
-    """Return training rows; a pair is scaled by noise learned without its test case, as new ones will be."""
-    workload = tables.runs["workload"].to_numpy(object)
-    if form != "contrasted" or len(set(workload)) < PARTS:
-        return FORMS[form](tables, learned)
-    part = parted(tables.runs.drop_duplicates("workload"), seed).reindex(workload).to_numpy()
-    parts = []
-    for number in range(PARTS):
-        others = known(tables.of_runs(part != number), learned.metrics)
-        parts.append(contrasted(tables.of_runs(part == number), others))
-    return joined(parts)
 
 
 def _thinned(rows: Rows) -> Rows:

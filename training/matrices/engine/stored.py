@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 from pydantic import FiniteFloat, StrictBool
@@ -19,12 +19,6 @@ from training.matrices.engine.judges import Alarms
 from training.matrices.engine.validity_tree import ValidityTree
 from training.matrices.schemes import Cell
 from training.registry.stored import CARD, MODEL, StoredCard, loaded, store
-
-if TYPE_CHECKING:
-    from training.evaluation.thresholds import Promised
-    from training.matrices.engine.engine import FittedEngine
-    from training.matrices.engine.judges import Alarms
-    from training.matrices.engine.validity_tree import ValidityTree
 
 
 @dataclass(frozen=True)
@@ -48,13 +42,6 @@ class KeptAlarms:
     confidence: FiniteFloat
     kept: StrictBool
     measured: FiniteFloat | None
-
-    @classmethod
-    def of(cls, promised: Promised | None, asked: Alarms | None) -> KeptAlarms | None:
-        """Return the guarantee that a search found, or None where none was requested."""
-        if promised is None or asked is None:
-            return None
-        return cls(promised.share, asked.confidence, promised.cut is not None, promised.measured)
 
 
 @dataclass(frozen=True)
@@ -92,16 +79,43 @@ class EngineCard(StoredCard):
     seed: int
     promise: KeptAlarms | None = None
 
+    @classmethod
+    def of(
+        cls,
+        engine: FittedEngine,
+        cell: Cell,
+        metrics: pd.DataFrame,
+        groups: tuple[str, ...],
+        *,
+        missing: float,
+        digest: str,
+        seed: int,
+        alarms: Alarms | None = None,
+    ) -> EngineCard:
+        """Describe a fitted engine; `metrics` as in `MatrixTables`, `alarms` the requested guarantee."""
+        rows = metrics.astype(object).where(metrics.notna(), None)
+        promise, found = None, engine.found.alarms
+        if found is not None and alarms is not None:
+            promise = KeptAlarms(found.share, alarms.confidence, found.cut is not None, found.measured)
+        return cls(
+            entry=cell.entry,
+            model=cell.model,
+            scheme=asdict(cell.scheme),
+            metrics=tuple(KnownMetric(**row) for row in rows[list(METRIC_DTYPES)].to_dict("records")),
+            groups=groups,
+            own=tuple(sorted(engine.judges.own)),
+            threshold=engine.threshold,
+            params=dict(engine.found.params),
+            missing=missing,
+            data_digest=digest,
+            seed=seed,
+            promise=promise,
+        )
+
     @cached_property
     def known_metrics(self) -> pd.DataFrame:
         """Return the metrics as a table with the columns of `data.matrices.tables.MatrixTables.metrics`."""
         return typed(pd.DataFrame(list(self.metrics)), METRIC_DTYPES)
-
-
-def described(metrics: pd.DataFrame) -> tuple[KnownMetric, ...]:
-    """Convert a table of metrics to the form that `EngineCard` stores."""
-    rows = metrics.astype(object).where(metrics.notna(), None)
-    return tuple(KnownMetric(**row) for row in rows[list(METRIC_DTYPES)].to_dict("records"))
 
 
 @dataclass(frozen=True)
@@ -121,17 +135,14 @@ class TrainedEngine:
         """Read the files of `write`; errors as of `training.registry.stored.StoredModel.read`."""
         parts = loaded(directory)
         if not isinstance(parts, dict) or not isinstance(parts.get("engine"), FittedEngine):
-            told = "holds no regression-matrix model that training wrote"
-            raise InputError(told, file=directory / MODEL)
-        card = EngineCard.read(directory)
+            raise InputError("holds no regression-matrix model", file=directory / MODEL)
+        card, engine, tree = EngineCard.read(directory), parts["engine"], parts.get("validity")
         named = {metric.metric for metric in card.metrics}
-        tree = parts.get("validity")
-        taken = [*parts["engine"].metrics, *(() if tree is None else tree.known.metrics)]
-        unnamed = [name for name in taken if name not in named]
-        if unnamed:
-            told = f'metrics: lacks "{unnamed[0]}", which the model beside it takes'
-            raise InputError(told, file=directory / CARD)
-        return cls(parts["engine"], parts.get("validity"), card)
+        for name in (*engine.metrics, *(() if tree is None else tree.known.metrics)):
+            if name not in named:
+                message = f'metrics: "{name}" is missing; expected every metric that {MODEL} takes'
+                raise InputError(message, file=directory / CARD)
+        return cls(engine, tree, card)
 
 
 @dataclass(frozen=True)
@@ -150,19 +161,14 @@ class EngineRecipe:
         """Train on `tables`, whose flags are the labels."""
         cell = self.cell
         engine = Engine(cell.scheme, cell.model, self.trials, self.seed, alarms=self.alarms).fit(tables)
-        card = EngineCard(
-            entry=cell.entry,
-            model=cell.model,
-            scheme=asdict(cell.scheme),
-            metrics=described(tables.metrics.assign(signed=signed(tables))),
-            groups=tuple(sorted(tables.runs["group"].unique())),
-            own=tuple(sorted(engine.judges.own)),
-            threshold=engine.threshold,
-            promise=KeptAlarms.of(engine.found.alarms, self.alarms),
-            params=dict(engine.found.params),
+        card = EngineCard.of(
+            engine,
+            cell,
+            tables.metrics.assign(signed=signed(tables)),
+            tuple(sorted(tables.runs["group"].unique())),
             missing=self.missing,
-            data_digest=self.digest,
+            digest=self.digest,
             seed=self.seed,
+            alarms=self.alarms,
         )
-        validity = ValidityTree.fit(tables, self.seed) if self.validity else None
-        return TrainedEngine(engine, validity, card)
+        return TrainedEngine(engine, ValidityTree.fit(tables, self.seed) if self.validity else None, card)

@@ -37,7 +37,7 @@ MOST, AT_ONCE = 50, 2_000_000
 class ValidityTree:
     """A decision tree on how a run deviates from the other runs of its pair.
 
-    A run is compared with the other runs of its own matrix and with the other matrix; the smaller deviation
+    A run is compared with the other runs of its matrix and with the other matrix; the smaller deviation
     counts, so that a target that differs as a whole is not invalid. Values are scaled
     (`features.matrices.forms.Known`), so that a tree applies to workloads it was not trained on. `noise`,
     shape (n_groups + 1, n_metrics), is the typical deviation by group, the last row that of all groups;
@@ -58,7 +58,7 @@ class ValidityTree:
         """
         runs = tables.runs
         if not len(runs):
-            raise InputError("there are no runs to learn from", place="runs")
+            raise InputError("none to learn from; expected at least one", place="runs")
         scales = known(tables, tables.all_metrics)
         deviation, _ = deviations(runs, _scaled(tables, scales))
         units = tuple(tables.metrics.set_index("metric")["unit"].reindex(list(scales.metrics)).fillna(""))
@@ -82,38 +82,27 @@ class ValidityTree:
         ``path`` is the path through the tree in words, empty where the run is valid.
         """
         about = tables.runs[["run_id", "pair_id", "side"]].reset_index(drop=True)
-        asked = self._asked(tables)
-        words = ["" if path is None else path for path in self._paths(asked)]
-        return about.assign(
-            probability=asked.probability,
-            invalid=asked.probability > EVEN,
-            path=pd.Series(words, about.index, dtype="str"),
-        )
+        probability, paths = self._probability_and_paths(tables)
+        words = pd.Series([path or "" for path in paths], about.index, dtype="str")
+        return about.assign(probability=probability, invalid=probability > EVEN, path=words)
 
     def paths(self, tables: MatrixTables) -> list[str | None]:
         """Return the path of every run through the tree in words, None where the run is valid."""
-        return list(self._paths(self._asked(tables)))
+        return self._probability_and_paths(tables)[1]
 
-    def _asked(self, tables: MatrixTables) -> _Asked:
+    def _probability_and_paths(self, tables: MatrixTables) -> tuple[Floats, list[str | None]]:
         runs = tables.runs
         if self.tree is None or not len(runs):
-            nothing = np.zeros((len(runs), 0))
-            return _Asked(np.zeros(len(runs)), nothing, nothing, nothing)
+            return np.zeros(len(runs)), [None] * len(runs)
         deviation, usual = deviations(runs, _scaled(tables, self.known))
         sizes = self._sizes(deviation, runs["group"])
         x = _with_shares(deviation, sizes)
         # trees compare in single precision
         probability = self.tree.predict_proba(x.astype(np.float32), check_input=False)[:, 1]
-        return _Asked(probability, x, usual, sizes)
-
-    def _paths(self, asked: _Asked) -> Iterator[str | None]:
-        for row, probability in enumerate(asked.probability.tolist()):
-            invalid = probability > EVEN
-            yield (
-                self._path(asked.x[row], asked.usual[row], int(asked.sizes[row].argmax()))
-                if invalid
-                else None
-            )
+        return probability, [
+            self._path(x[row], usual[row], int(sizes[row].argmax())) if invalid else None
+            for row, invalid in enumerate((probability > EVEN).tolist())
+        ]
 
     def _sizes(self, deviation: Floats, groups: pd.Series) -> Floats:
         """Return the absolute deviations in units of the metric's noise."""
@@ -122,7 +111,7 @@ class ValidityTree:
     def _path(self, x: Floats, usual: Floats, most: int) -> str:
         """Return the conditions of the path to `x`'s leaf in words.
 
-        For shares of metrics, also metric `most`.
+        For shares of metrics, also the metric with the largest deviation.
         """
         tree = self.tree.tree_
         node = 0
@@ -141,11 +130,9 @@ class ValidityTree:
             for (column, above), bound in bounds.items()
         ]
         if any(column >= metrics for column, _ in bounds):
-            found, normal = (
-                self._value(most, usual[most] + x[most]),
-                self._value(most, usual[most], unit=True),
-            )
-            words.append(f"most of all {self.columns[most]}={found}, usually {normal}")
+            value = self._value(most, usual[most] + x[most])
+            normal = self._value(most, usual[most], unit=True)
+            words.append(f"most of all {self.columns[most]}={value}, usually {normal}")
         return " and ".join(words)
 
     def _value(self, column: int, scaled: float, *, unit: bool = False) -> str:
@@ -153,33 +140,23 @@ class ValidityTree:
         return f"{float(np.sinh(scaled) * self.known.units[column]):.4g}{named}"
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """Per run: the probability of invalid, the features, the usual values, and deviations by noise."""
-
-    probability: Floats
-    x: Floats
-    usual: Floats
-    sizes: Floats
-
-
 def _with_shares(deviation: Floats, sizes: Floats) -> Floats:
     return np.column_stack([deviation, *((sizes > bound).mean(axis=1) for bound in BEYOND)])
 
 
 def deviations(runs: pd.DataFrame, scaled: Floats) -> tuple[Floats, Floats]:
-    """Return how every run deviates from the other runs of its pair, and from which value.
+    """Return the deviation of every run from the other runs of its pair, and the usual values.
 
     Both have the shape of `scaled`, (n_runs, n_metrics). The deviation is from the other runs of its side, or
-    from the other side, whichever is smaller: at least half of those runs are as near. At most `MOST` runs of
-    a side are compared. It is 0 where there is nothing to compare with. The value is 0 where it was not
-    measured.
+    from the other side, whichever is smaller: at least half of those runs are as near. At most `MAX_OTHERS`
+    runs of a side are compared. It is 0 without another run. The usual value is 0 where it was not measured.
     """
     standing, deviation = RunPlaces.of(runs), np.full(scaled.shape, np.nan)
     for sides in _alike(standing):
         for rows, beyond in (sides, sides[::-1]):
             places = np.arange(rows.shape[1])
-            of_side = np.concatenate(rows[:, _others(len(places), places)])
+            spaced = _spaced(len(places) - 1)[None]
+            of_side = np.concatenate(rows[:, spaced + (spaced >= places[:, None])])
             of_other = np.repeat(beyond[:, _spaced(beyond.shape[1])], len(places), axis=0)
             for others in (of_side, of_other):
                 if others.shape[1]:
@@ -200,38 +177,28 @@ def _alike(standing: RunPlaces) -> Iterator[tuple[Whole, Whole]]:
 
 
 def _bring_nearer(deviation: Floats, scaled: Floats, rows: Whole, others: Whole) -> None:
-    """Replace each row's deviation by its typical difference from `others` where that is smaller."""
+    """Replace each row's deviation by its typical difference from `others` where that is smaller.
+
+    It is the difference with the median absolute value; of two middle ones the smaller, so that one invalid
+    run of three does not make the others look odd; NaN where no difference is finite.
+    """
     # limits the memory that is needed
     step = max(1, AT_ONCE // max(1, others.shape[1] * scaled.shape[1]))
     for at in range(0, len(rows), step):
         here = rows[at : at + step]
-        apart, before = _typical(scaled[here][:, None] - scaled[others[at : at + step]]), deviation[here]
-        nearer = np.isnan(before) | (np.abs(apart) < np.abs(before))
-        deviation[here] = np.where(nearer, apart, before)
+        differences, before = scaled[here][:, None] - scaled[others[at : at + step]], deviation[here]
+        order = np.argsort(np.abs(differences), axis=1, kind="stable")
+        middle = np.maximum(np.isfinite(differences).sum(axis=1) - 1, 0) // 2
+        place = np.take_along_axis(order, middle[:, None], axis=1)
+        typical = np.take_along_axis(differences, place, axis=1)[:, 0]
+        nearer = np.isnan(before) | (np.abs(typical) < np.abs(before))
+        deviation[here] = np.where(nearer, typical, before)
 
 
-def _spaced(count: int) -> NDArray[np.intp]:
-    """Return `MOST` evenly spaced indices below `count`, or all where they are fewer."""
+def _spaced(count: int) -> Whole:
+    """Return `MAX_OTHERS` evenly spaced indices below `count`, or all where they are fewer."""
     taken = min(count, MOST)
     return np.arange(taken) * count // max(taken, 1)
-
-
-def _others(count: int, places: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return, for each place, up to `MOST` other indices below `count`, shape (n_places, n_others)."""
-    spaced = _spaced(count - 1)[None]
-    return spaced + (spaced >= places[:, None])
-
-
-def _typical(differences: Floats) -> Floats:
-    """Return, for every row and metric, the difference with the median absolute value.
-
-    Of two middle ones it is the smaller, so that one invalid run of three does not make the others look odd;
-    NaN where there is no difference. `differences` has the shape (n_rows, n_others, n_metrics).
-    """
-    order = np.argsort(np.abs(differences), axis=1, kind="stable")
-    middle = np.maximum(np.isfinite(differences).sum(axis=1) - 1, 0) // 2
-    place = np.take_along_axis(order, middle[:, None], axis=1)
-    return np.asarray(np.take_along_axis(differences, place, axis=1)[:, 0])
 
 
 def _scaled(tables: MatrixTables, scales: Known) -> Floats:
@@ -263,11 +230,10 @@ def _best_tree(x: Floats, invalid: NDArray[np.int64], workload: NDArray[Any], se
     rows, chosen = x.astype(np.float32), trees[0]
     parts = min(PARTS, len(np.unique(workload.astype(str))))
     if parts > 1:
-        told = np.zeros((len(trees), len(x)), np.int64)
+        predicted = np.zeros((len(trees), len(x)), np.int64)
         for train, test in GroupKFold(parts, shuffle=True, random_state=seed).split(x, invalid, workload):
-            known, unseen = rows[train], rows[test]
-            for own, tree in zip(told, trees, strict=True):
-                tree.fit(known, invalid[train], check_input=False)
-                own[test] = tree.predict(unseen, check_input=False)
-        chosen = trees[int(np.argmax([balanced_accuracy_score(invalid, own) for own in told]))]
+            for of_tree, tree in zip(predicted, trees, strict=True):
+                tree.fit(rows[train], invalid[train], check_input=False)
+                of_tree[test] = tree.predict(rows[test], check_input=False)
+        chosen = trees[int(np.argmax([balanced_accuracy_score(invalid, of_tree) for of_tree in predicted]))]
     return chosen.fit(rows, invalid, check_input=False)
