@@ -19,8 +19,7 @@ from benchmarks.table import PERFJUDGE, SEED, Table, best, busy, load, publish
 from data.matrices.tables import MatrixTables
 from data.matrices.validity import decide
 from features.matrices.forms import Removal
-from serving.matrices.judge import judge
-from serving.matrices.request import answer_matrices
+from serving.matrices.request import answer_matrices, judge
 from serving.matrices.schemas import MatricesRequest, Matrix, Pair
 from serving.models import ModelRef, Served
 from training.matrices.engine.engine import FULL, Engine, Odds, drivers

@@ -1,4 +1,4 @@
-"""Answers about co-runs."""
+"""Plugin of the family corun."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests about co-runs become their answers; what is well-formed and cannot be answered says why."""
+"""HTTP requests about co-runs: model loaders, endpoints, and answers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from serving.corun.schemas import (
     StaticAnswer,
     StaticRequest,
 )
-from serving.corun.static import Question, ask_each, machine_of
+from serving.corun.static import ask_each, machine_of
 from serving.http.bodies import JSON, Answered, request_of
 from serving.models import Head
 from serving.supply import MEBIBYTE, Counts, Endpoint, Loader, Registered
@@ -44,8 +44,8 @@ from training.corun.stored import ImpactCard, OnlineCard
 from training.registry.champions import Address
 
 
-def _told(known: Head | Static | Online) -> dict[str, Any]:
-    card: ImpactCard | OnlineCard = known.card
+def _card_fields(described: Head | Static | Online) -> dict[str, Any]:
+    card: ImpactCard | OnlineCard = described.card
     return {
         "estimator": card.model,
         "features": card.features if isinstance(card, ImpactCard) else card.events,
@@ -55,15 +55,13 @@ def _told(known: Head | Static | Online) -> dict[str, Any]:
     }
 
 
-def _ready(uri: Address = None) -> Static:
-    """Load the static model and compile it for fast predictions; errors as of `load_static`."""
+def _load_compiled(uri: Address = None) -> Static:
     static = load_static(uri)
     static.quick()
     return static
 
 
 def _try_static(static: Static) -> None:
-    """Predict one known co-run; ValueError if the impact is not positive."""
     machine, tasks = next(iter(static.known.on.items()))
     task = min(tasks)
     rows = static.known.rows(Placed([task], [(task,)], [machine]), static.card.features)
@@ -73,26 +71,25 @@ def _try_static(static: Static) -> None:
 
 
 def _try_online(online: Online) -> None:
-    """Predict the impact of unchanged event rates; ValueError if it is not finite."""
     unchanged = np.zeros((1, len(online.model.card.events)))
     log_impact = np.asarray(online.model.model.second.predict(unchanged), np.float64).item()
     if not np.isfinite(log_impact):
         raise ValueError(f"impact of {log_impact}")
 
 
-STATIC = Loader(static_name, _ready, _told, ServedCorun, IMPACTS.head, _try_static)
-ONLINE = Loader(online_name, load_online, _told, ServedCorun, SECONDS.head, _try_online)
-#: The largest body, in bytes.
+STATIC = Loader(static_name, _load_compiled, _card_fields, ServedCorun, IMPACTS.head, _try_static)
+ONLINE = Loader(online_name, load_online, _card_fields, ServedCorun, SECONDS.head, _try_online)
+#: Maximal size of a body in bytes.
 LIMIT = 16 * MEBIBYTE
 
 
 def doors(static: Registered, online: Registered) -> list[Endpoint]:
-    """Return the endpoints for co-runs before they run, and from their first seconds."""
+    """Return the endpoints for predictions before a co-run and from its first seconds."""
     return [
         Endpoint(
             "/v1/corun/static",
             "predict_coruns",
-            "Tell how much slower tasks get beside others, before they run: from their solo runs.",
+            "Predict the slow-down of tasks that share a machine, before they run: from their solo runs.",
             StaticRequest,
             StaticAnswer,
             {JSON: answer_static},
@@ -103,7 +100,7 @@ def doors(static: Registered, online: Registered) -> list[Endpoint]:
         Endpoint(
             "/v1/corun/online",
             "sample_corun",
-            "Tell how much slower a new task gets beside others, from its first seconds alone and with them.",
+            "Predict the slow-down of a new task from its first seconds, alone and with its co-runners.",
             OnlineRequest,
             OnlineAnswer,
             {JSON: answer_online},
@@ -132,27 +129,23 @@ def imported(kind: str, sources: list[Path], directory: Path, *, keep_going: boo
 
 
 def answer_static(body: bytes, static: Static) -> Answered:
-    """Predict the co-runs of a request; unknown tasks and machines get an answer without an impact."""
+    """Predict the co-runs of a request; answers on unknown tasks and machines have no impact."""
     request = request_of(body, StaticRequest)
     notes: list[str] = []
-    rows = list(_rows(request.tasks, static, notes))
-    known = static
+    rows = list(_task_rows(request.tasks, static, notes))
     if rows:
-        known = replace(static, known=static.known.with_others(CorunTables.of_rows(rows, [])))
-    questions = [Question(one.task, tuple(one.corunners), one.machine) for one in request.coruns]
-    return Answered.of(ask_each(questions, known, notes))
+        static = replace(static, known=static.known.with_others(CorunTables.of_rows(rows, [])))
+    return Answered.of(ask_each(request.coruns, static, notes))
 
 
 def answer_online(body: bytes, online: Online | None) -> Answered:
-    """Answer from the samples of a request, if they can be used; raises as `answer_static`."""
+    """Predict the impact from the samples of a request; without usable samples the answer has no impact."""
     request = request_of(body, OnlineRequest)
     try:
-        solo, corun = (
-            _samples(run, name) for name, run in (("solo", request.solo), ("corun", request.corun))
-        )
-        found = answer(solo, corun, request.machine, online, whole=request.solo_is_whole)
+        solo, corun = _samples(request.solo, "solo"), _samples(request.corun, "corun")
+        prediction = answer(solo, corun, request.machine, online, whole=request.solo_is_whole)
     except InputError as exc:
-        found = OnlineAnswer(
+        prediction = OnlineAnswer(
             model=PROGRESS if online is None else online.ref.answer,
             impact=None,
             low=None,
@@ -162,25 +155,25 @@ def answer_online(body: bytes, online: Online | None) -> Answered:
             drivers=[],
             notes=[str(exc)],
         )
-    return Answered.of(found)
+    return Answered.of(prediction)
 
 
-def _rows(runs: Sequence[SoloRun], static: Static, notes: list[str]) -> Iterator[dict[str, Any]]:
-    """Yield solo runs as rows of the table of tasks, with the events that the model knows."""
-    before: Counter[tuple[str, str]] = Counter()
+def _task_rows(runs: Sequence[SoloRun], static: Static, notes: list[str]) -> Iterator[dict[str, Any]]:
+    """Yield solo runs as rows of the table of tasks, with the model's events; add notes on unusable runs."""
+    repetitions: Counter[tuple[str, str]] = Counter()
     for number, run in enumerate(runs):
         try:
             machine = machine_of(run.machine, static)
         except InputError as exc:
             notes.append(f"tasks[{number}] is not used: {exc}")
             continue
-        before[run.task, machine] += 1
+        repetitions[run.task, machine] += 1
         counts = {name: run.events.get(name) for name in static.known.events}
         yield {
             "task": run.task,
             "machine": machine,
             "solo_seconds": run.solo_seconds,
-            "repetition": before[run.task, machine],
+            "repetition": repetitions[run.task, machine],
             **{name: np.nan if count is None else count for name, count in counts.items()},
         }
 

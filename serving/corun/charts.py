@@ -1,4 +1,4 @@
-"""Charts of co-run models: figures 4 and 5 of seed 002, importance, online accuracy, placements."""
+"""Charts of the report on co-runs: figures 1 to 5 of seed 002, importance, online accuracy, placements."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from serving.reports.charts import FAIL, INK, Chart, Words, counted, percent, pl
 from serving.reports.panels import Axis, Mark, Panel, drawn
 from serving.reports.separation import ERRORS, Leaders, listed
 
-#: Co-runners of one task, events, and lines in one figure.
+#: Maximal numbers of co-runners of a task, events, and lines in a figure.
 _CORUNNERS, _EVENTS, _LINES = 30, 40, 5
 
 
@@ -30,8 +30,8 @@ def times_chart(given: EvaluatedCoruns) -> Chart | None:
     )
     shows = f"Run times of {', '.join(chosen)} beside each co-runner, and alone"
     note = (
-        f"The tasks that suffer most, middling and least, on {given.machine}."
-        f" The line is the time alone. At most {_CORUNNERS} co-runners are drawn."
+        f"The tasks with the largest, a middling and the smallest slow-down on {given.machine}. "
+        f"The line is the time alone. At most {_CORUNNERS} co-runners are drawn."
     )
     panels = [
         _times(impacts.loc[task].dropna(), str(task), float(given.solo_seconds[task])) for task in chosen
@@ -50,40 +50,34 @@ def _times(impacts: pd.Series, task: str, solo: float) -> Panel:
     )
 
 
-def _slows(impacts: pd.DataFrame) -> str:
-    """Say who slows others most, unless most could."""
-    alike = Leaders.of(impacts).alike
-    if len(alike) > impacts.shape[1] / 2:
-        return "who slows others most cannot be told"
-    return f"{_most(impacts, 'slows', 'slow')} others most"
-
-
-def _most(impacts: pd.DataFrame, one: str, several: str) -> str:
-    """Name the columns with the largest mean, including those not significantly smaller."""
+def _leaders(impacts: pd.DataFrame, singular: str, plural: str) -> str:
+    """Name the columns with the largest mean, including those not significantly smaller, with a verb."""
     leaders = Leaders.of(impacts)
-    return f"{listed(leaders.all)} {several if leaders.alike else one}"
+    return f"{listed(leaders.all)} {plural if leaders.alike else singular}"
 
 
 def _evenly(number: int, most: int) -> list[int]:
-    """Return which of `number` places to draw: all, or so many, from the first to the last."""
+    """Return at most `most` of the places 0 to `number` - 1, evenly spaced, with both ends."""
     return list(np.unique(np.linspace(0, number - 1, min(number, most)).astype(int)))
 
 
 def heat_map(given: EvaluatedCoruns) -> Chart | None:
-    """Draw the impact on each task (row) by each co-runner (column)."""
+    """Draw the impact on each task (row) by each co-runner (column); None without pairs."""
     impacts = given.impacts
     if impacts.empty:
         return None
     rows = impacts.mean(axis=1).sort_values(ascending=False, kind="stable").index
     columns = impacts.mean(axis=0).sort_values(ascending=False, kind="stable").index
     shown = impacts.loc[rows, columns].to_numpy()
-    title = f"{_most(impacts.T, 'suffers', 'suffer')} most from others; {_slows(impacts)}"
+    slowest = f"{_leaders(impacts, 'slows', 'slow')} others most"
+    if len(Leaders.of(impacts).alike) > impacts.shape[1] / 2:
+        slowest = "no co-runner slows others significantly more than most"
+    title = f"{_leaders(impacts.T, 'suffers', 'suffer')} most from others; {slowest}"
     shows = f"Heat map of the impact on {len(rows)} tasks beside {len(columns)} co-runners"
     note = (
         f"Impact: co-run time / time alone, on {given.machine}. Tasks that suffer most are at the top, "
-        "co-runners that slow others most on the left. White is no effect; the colours reach as far as "
-        "nearly all impacts do, the arrow of the legend stands for those beyond. Where there is no colour, "
-        "nothing was measured."
+        "co-runners that slow others most on the left. White is no effect. The colours span nearly all "
+        "impacts; the arrow of the legend marks larger ones. Cells without colour were not measured."
     )
     heat = Heat.robust(shown, "impact (co-run time / time alone)", 1.0)
     panel = Panel([heat], Axis("co-runner", list(map(str, columns))), Axis("task", list(map(str, rows))))
@@ -93,12 +87,14 @@ def heat_map(given: EvaluatedCoruns) -> Chart | None:
 
 
 def events_chart(given: EvaluatedCoruns) -> Chart | None:
-    """Draw the ratio of co-run and solo event counts for the co-run with the largest impact (figure 2)."""
+    """Draw co-run count / solo count by event for the pair with the largest impact (seed 002, figure 2).
+
+    None without such events.
+    """
     task, other = given.strongest
-    here = {"task": task, "machine": given.machine}
-    pairs = where(given.tables.pairs, corunner_1=other, **here)
+    pairs = where(given.tables.pairs, corunner_1=other, task=task, machine=given.machine)
     events = [event for event in given.tables.events if event in pairs.columns]
-    alone = where(given.tables.tasks, **here)[events].median()
+    alone = where(given.tables.tasks, task=task, machine=given.machine)[events].median()
     ratios = (pairs[events].median() / alone[alone > 0]).dropna()
     ratios = ratios[(ratios > 0) & np.isfinite(ratios)]
     if ratios.empty:
@@ -109,7 +105,7 @@ def events_chart(given: EvaluatedCoruns) -> Chart | None:
     title = f"Beside {other}, {task} counts {plain(float(ratios[top]), 3)} times as many {top}"
     shows = f"Bars of co-run count / solo count by event for {task} beside {other}"
     note = (
-        f"Counts over the whole run, beside others / alone; the pair with the largest impact "
+        f"Counts over the whole run: co-run / alone, for the pair with the largest impact "
         f"({given.impacts.loc[task, other]:.2f}) on {given.machine}. Events not counted alone are left out."
     )
     panel = Panel(
@@ -121,40 +117,37 @@ def events_chart(given: EvaluatedCoruns) -> Chart | None:
 
 
 def trend_chart(given: EvaluatedCoruns) -> Chart | None:
-    """Draw events over the time of one co-run (seed 002, figure 3); None where nothing was sampled."""
+    """Draw event rates over the time of one co-run (seed 002, figure 3); None without samples."""
     beside = where(given.tables.samples, phase="corun", machine=given.machine)
     if beside.empty:
         return None
     wanted = where(beside, task=given.strongest[0], corunners=given.strongest[1])
     first = (wanted if len(wanted) else beside).iloc[0]
     task, other = first["task"], first["corunners"]
-    own = where(beside, task=task, corunners=other, repetition=first["repetition"]).sort_values("t_seconds")
-    lasted = np.diff(own["t_seconds"].to_numpy(np.float64), prepend=0.0)
-    events = [event for event in given.tables.events if event in own.columns]
-    rates = own[events].div(lasted, axis="index")
+    run = where(beside, task=task, corunners=other, repetition=first["repetition"]).sort_values("t_seconds")
+    lasted = np.diff(run["t_seconds"].to_numpy(np.float64), prepend=0.0)
+    events = [event for event in given.tables.events if event in run.columns]
+    rates = run[events].div(lasted, axis="index")
     means = rates.mean()
     relative = (rates / means[means > 0]).dropna(axis="columns")
     if relative.empty:
         return None
     chosen = list(relative.std().sort_values(kind="stable").index)
-    # from the steadiest to the most restless
+    # from the smallest to the largest variation
     chosen = [chosen[place] for place in _evenly(len(chosen), _LINES)]
-    restless = float(relative[chosen[-1]].std())
-    title = (
-        f"Events go on much as they began: {chosen[-1]} varies most, by {percent(restless, 0)} of its mean"
-    )
-    if restless > 1:
-        title = f"Events come in bursts: {chosen[-1]} varies by {percent(restless, 0)} of its mean"
+    largest = float(relative[chosen[-1]].std())
+    summary = "Events come in bursts" if largest > 1 else "Events keep nearly constant rates"
+    title = f"{summary}: {chosen[-1]} varies most, by {percent(largest, 0)} of its mean"
     shows = f"Line chart of the rates of {', '.join(chosen)} over the run of {task} beside {other}"
-    note = f"{task} beside {other} on {given.machine}; from the steadiest event to the most restless."
-    lines = [Line(event, own["t_seconds"], relative[event], look) for look, event in enumerate(chosen)]
+    note = f"{task} beside {other} on {given.machine}; in ascending order of variation."
+    lines = [Line(event, run["t_seconds"], relative[event], look) for look, event in enumerate(chosen)]
     panel = Panel(lines, Axis("time since the start (s)"), Axis("rate / its mean"))
     return drawn(Words("figure-3", title, shows, note), [panel], (8.4, 3.8))
 
 
-#: Features in the chart of importance, and residuals whose rows are named.
+#: Maximal number of features in the chart of importance, and number of marked residuals.
 _FEATURES, _WORST = 20, 3
-#: Names of the columns of residuals.
+#: Axes by column of the residuals.
 _AXES = {
     "fitted": Axis("predicted impact"),
     "residual": Axis("residual (impact)"),
@@ -163,27 +156,30 @@ _AXES = {
     "scale": Axis("\u221a of |standardised residual|"),
     "leverage": Axis("leverage (0 to 1)", low=0),
 }
-#: Dots beyond which an even share is drawn.
+#: Maximal number of dots; of more an even share is drawn.
 _DRAWN = 600
 
 
 def residual_chart(name: str, residuals: pd.DataFrame, what: str) -> Chart | None:
-    """Draw the four plots of figures 4 and 5: residuals, normal Q-Q, scale-location, leverage."""
+    """Draw the four plots of figures 4 and 5: residuals, normal Q-Q, scale-location, leverage.
+
+    `what` names the model; None without residuals.
+    """
     if residuals.empty:
         return None
     outside = float((residuals["standardised"].abs() > 3).mean())  # noqa: PLR2004 - three deviations
     worst = residuals.loc[residuals["residual"].abs().sort_values(kind="stable").index[::-1][:_WORST]]
     first = worst.iloc[0]
     title = (
-        f"{what}: {percent(outside)} of the residuals lie beyond three standard deviations "
-        "(0.3\N{NO-BREAK SPACE}% of normal ones would)"
+        f"{what}: {percent(outside)} of the residuals exceed three standard deviations "
+        "(0.3\N{NO-BREAK SPACE}% for a normal distribution)"
     )
     note = (
-        f"Residual: measured impact \N{MINUS SIGN} predicted impact of co-runs that the model had not seen. "
+        f"Residual: measured impact \N{MINUS SIGN} predicted impact of co-runs outside the training data. "
         f"The largest is {first['residual']:+.3f}, of {first['task']} beside {first['corunners']}; "
         f"the {_WORST} largest are marked."
     )
-    shows = "Four plots of residuals of unseen co-runs: over fitted, Q-Q, scale, leverage"
+    shows = "Four plots of residuals of held-out co-runs: over fitted, Q-Q, scale, leverage"
     shown, zero = residuals[thinned(len(residuals), _DRAWN)], ValueLine(y=0, dash="--")
     quantiles = shown["theoretical"]
     equal = Diagonal(float(quantiles.min()), float(quantiles.max()))
@@ -209,7 +205,7 @@ def _pairs(rows: pd.DataFrame) -> list[str]:
 
 
 def importance_chart(importance: pd.DataFrame) -> Chart | None:
-    """Draw by how much the error grows when a feature is shuffled."""
+    """Draw the permutation importance of features; None if the largest is not positive."""
     shown = importance.head(_FEATURES)
     if shown.empty or shown["rise"].iloc[0] <= 0:
         return None
@@ -218,15 +214,9 @@ def importance_chart(importance: pd.DataFrame) -> Chart | None:
     title = f"Shuffling {top['feature']} costs most: {cost}"
     if top["rise"] <= ERRORS * top["spread"]:
         varies = f"\N{PLUS-MINUS SIGN} {plain(100 * top['spread'], 2)} over the shuffles"
-        title = (
-            f"Of no single feature can it be told that it matters: shuffling {top['feature']} costs "
-            f"{cost} ({varies})"
-        )
-    elif len(shown) > 1 and told_alike(top, shown.iloc[1]):
-        title = (
-            f"Shuffling {top['feature']} or {shown['feature'].iloc[1]}, which cannot be told apart, "
-            f"costs most: {cost}"
-        )
+        title = f"No single feature is significant: shuffling {top['feature']} costs {cost} ({varies})"
+    elif len(shown) > 1 and not _differ(top, shown.iloc[1]):
+        title = f"Shuffling {top['feature']} or {shown['feature'].iloc[1]} costs most: {cost}"
     shows = f"Bars of permutation importance of {counted(len(shown), 'feature')}"
     note = "own_: the task, others_: its co-runners. Bars are one standard deviation over the shuffles."
     panel = Panel(
@@ -237,25 +227,24 @@ def importance_chart(importance: pd.DataFrame) -> Chart | None:
     return drawn(Words("importance", title, shows, note), [panel], (8.4, 1.1 + 0.21 * len(shown)))
 
 
-def told_alike(one: pd.Series, other: pd.Series) -> bool:
-    """Return whether two features' importances differ by less than how both vary over the shuffles."""
-    return bool(one["rise"] - other["rise"] <= ERRORS * np.hypot(one["spread"], other["spread"]))
+def _differ(first: pd.Series, second: pd.Series) -> bool:
+    return bool(first["rise"] - second["rise"] > ERRORS * np.hypot(first["spread"], second["spread"]))
 
 
 def seconds_chart(online: OnlineScores, repeats: Repeatability, tolerance: float) -> Chart:
-    """Draw the accuracy of the online models by the seconds that were sampled."""
-    rows = pd.DataFrame([one.model_dump() for one in online.entries])
-    own = where(rows, design=online.design)
-    champion = where(own, model=online.champion).sort_values("seconds")
+    """Draw the accuracy of the online models by sampled seconds."""
+    entries = pd.DataFrame([entry.model_dump() for entry in online.entries])
+    rows = where(entries, design=online.design)
+    champion = where(rows, model=online.champion).sort_values("seconds")
     first, at = champion.iloc[0], where(champion, seconds=online.trained_at).iloc[0]
     title = (
         f"{percent(at['within_tolerance'], 0)} within {percent(tolerance, 0)} after "
-        f"{plain(at['seconds'])} s of "
-        f"samples, {percent(first['within_tolerance'], 0)} after {plain(first['seconds'])} s"
+        f"{plain(at['seconds'])} s of samples, "
+        f"{percent(first['within_tolerance'], 0)} after {plain(first['seconds'])} s"
     )
     if abs(at["within_tolerance"] - first["within_tolerance"]) <= np.hypot(at["spread"], first["spread"]):
-        title += ": cannot be told apart over the folds"
-    unseen = "tasks that the model has never seen" if online.design == "tasks" else "co-runs at random"
+        title += " (no significant difference)"
+    unseen = "tasks outside the training data" if online.design == "tasks" else "co-runs at random"
     note = f"Held out: {unseen}. Bars are one standard deviation over the folds."
     marks: list[Mark] = [
         Line(
@@ -265,7 +254,7 @@ def seconds_chart(online: OnlineScores, repeats: Repeatability, tolerance: float
             look,
             spread=line["spread"],
         )
-        for look, (model, line) in enumerate(own.sort_values("seconds").groupby("model", sort=True))
+        for look, (model, line) in enumerate(rows.sort_values("seconds").groupby("model", sort=True))
     ]
     if repeats.within_tolerance is not None:
         marks.append(ValueLine("measured once more", y=repeats.within_tolerance))
@@ -273,7 +262,7 @@ def seconds_chart(online: OnlineScores, repeats: Repeatability, tolerance: float
         marks,
         Axis(
             "sampled seconds, alone and together (log scale)",
-            ticks={second: plain(second) for second in sorted(own["seconds"].unique())},
+            ticks={second: plain(second) for second in sorted(rows["seconds"].unique())},
             log=True,
         ),
         Axis(f"within {percent(tolerance, 0)} of the measured impact", percent=True),
@@ -283,15 +272,15 @@ def seconds_chart(online: OnlineScores, repeats: Repeatability, tolerance: float
 
 
 def placement_chart(check: Check) -> Chart:
-    """Draw the total run times of random placements, with the chosen, the best and the worst one."""
+    """Draw the total run times of random placements, and of the chosen, the best and the worst one."""
     saved = f"{check.random.mean() - check.chosen:.1f} s ({percent(check.saving)}) of run time"
     title = (
-        f"Placed by predictions of unseen pairs, {check.tasks} tasks save {saved} against placements at "
-        f"random; none saves more than {percent(check.possible)}"
+        f"Placed by predictions of held-out pairs, {check.tasks} tasks save {saved} against random "
+        f"placements; the best placement saves {percent(check.possible)}"
     )
     note = (
-        "Run times as the pairs were measured one by one. The best is known only once everything is "
-        "measured; the chosen one needs solo runs and a model."
+        "Run times are sums over measured pairs. Finding the best placement needs measurements of all pairs; "
+        "the chosen one needs solo runs and a model."
     )
     marks: list[Mark] = [
         Histogram(check.random, "at random"),

@@ -1,4 +1,4 @@
-"""The commands ``perfjudge corun``: read, ask, print."""
+"""The commands ``perfjudge corun``: read, predict, print."""
 
 from __future__ import annotations
 
@@ -14,67 +14,65 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 Answer = TypeVar("Answer", bound="BaseModel")
-#: The seed of placements at random, unless another is given.
+#: Default seed of random placements.
 SEED = 20261121
-group = typer.Typer(
-    help="How much slower does a task get when it shares the machine with others?", no_args_is_help=True
-)
+group = typer.Typer(help="Slow-down of tasks that share a machine.", no_args_is_help=True)
 PrintJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Machine = Annotated[
     str | None,
-    typer.Option("--machine", metavar="M", help="Where they run. Default: the machine that the model knows."),
+    typer.Option("--machine", metavar="M", help="Machine of the co-run (default: the only known one)."),
 ]
 Further = Annotated[
     Path | None,
     typer.Option(
-        "--tasks", metavar="DIR", help="Tables with solo runs of further tasks, as `collect` writes them."
+        "--tasks", metavar="DIR", help="Tables with solo runs of more tasks, as `collect` writes them."
     ),
 ]
 Whole = Annotated[
     bool | None,
     typer.Option(
         "--whole/--beginning",
-        help="SOLO.csv is a whole run, or only a beginning. Default: whole if it lasts longer.",
+        help="SOLO.csv is a whole run, or only a beginning (default: whole if it lasts longer).",
     ),
 ]
 
 
 @group.command("static")
 def corun_static(  # noqa: PLR0917 - typer hands options over by name
-    task: Annotated[str, typer.Option("--task", metavar="A", help="The task that is asked about.")],
-    beside: Annotated[list[str], typer.Option("--with", metavar="B", help="What runs beside it.")],
-    more: Annotated[list[str] | None, typer.Argument(metavar="[C]...", help="And what else does.")] = None,
+    task: Annotated[str, typer.Option("--task", metavar="A", help="Task whose slow-down is predicted.")],
+    beside: Annotated[list[str], typer.Option("--with", metavar="B", help="Co-runner.")],
+    more: Annotated[list[str] | None, typer.Argument(metavar="[C]...", help="More co-runners.")] = None,
     machine: Machine = None,
     model: Model = None,
     further: Further = None,
     as_json: PrintJson = False,
     output: Output = None,
 ) -> int:
-    """Tell how much slower a task gets that ran alone before."""
+    """Predict the slow-down of a task from solo runs, before the co-run."""
     from serving.corun.model import load_static
-    from serving.corun.static import Question, ask
+    from serving.corun.schemas import CorunQuestion
+    from serving.corun.static import ask
     from serving.corun.text import static_text
 
-    found = ask([Question(task, (*beside, *(more or ())), machine)], load_static(model, further))
-    return _give(found, static_text, output, as_json=as_json)
+    corunners = [*beside, *(more or ())]
+    question = CorunQuestion.model_construct(task=task, corunners=corunners, machine=machine)
+    return _give(ask(question, load_static(model, further)), static_text, output, as_json=as_json)
 
 
 @group.command("online")
 def corun_online(  # noqa: PLR0917 - typer hands options over by name
     solo: Annotated[
         Path,
-        typer.Argument(metavar="SOLO.csv", help="perf stat -I 200 -x, (or -j) of the task alone."),
+        typer.Argument(metavar="SOLO.csv", help="Output of perf stat -I 200 -x, (or -j) of the task alone."),
     ],
-    together: Annotated[
-        Path, typer.Argument(metavar="CORUN.csv", help="The same of the task beside the others.")
-    ],
+    together: Annotated[Path, typer.Argument(metavar="CORUN.csv", help="The same with co-runners.")],
     machine: Machine = None,
     model: Model = None,
     whole: Whole = None,
     as_json: PrintJson = False,
     output: Output = None,
 ) -> int:
-    """Tell how much slower a new task gets, from its first seconds alone and beside the others."""
+    """Predict the slow-down of a new task from its first seconds, alone and with its co-runners."""
     from data.corun.tables import SAMPLE_DTYPES
     from data.measure.perf_stat import read
     from serving.corun.model import known_online
@@ -83,19 +81,17 @@ def corun_online(  # noqa: PLR0917 - typer hands options over by name
 
     alone, beside = (read(path, SAMPLE_DTYPES) for path in (solo, together))
     names = (str(solo), str(together))
-    found = answer(alone, beside, machine, known_online(model), names, whole=whole)
-    return _give(found, online_text, output, as_json=as_json)
+    prediction = answer(alone, beside, machine, known_online(model), names, whole=whole)
+    return _give(prediction, online_text, output, as_json=as_json)
 
 
 @group.command("watch", context_settings={"ignore_unknown_options": True})
 def corun_watch(  # noqa: PLR0917 - typer hands options over by name
     target: Annotated[
-        list[str],
-        typer.Argument(metavar="PID|COMMAND...", help="A process that runs, or a command that is run."),
+        list[str], typer.Argument(metavar="PID|COMMAND...", help="Running process, or command to run.")
     ],
     solo: Annotated[
-        Path,
-        typer.Option("--solo", metavar="FILE", help="perf stat -I 200 -x, (or -j) of a whole run alone."),
+        Path, typer.Option("--solo", metavar="FILE", help="perf stat -I 200 -x, (or -j) of a whole solo run.")
     ],
     interval: Annotated[
         float, typer.Option("--interval", min=0.05, max=60.0, metavar="S", help="Seconds between samples.")
@@ -105,29 +101,26 @@ def corun_watch(  # noqa: PLR0917 - typer hands options over by name
     as_json: PrintJson = False,
     output: Output = None,
 ) -> int:
-    """Sample a task with perf while it runs, and show how its impact settles (--json: a line each time)."""
+    """Sample a running task with perf and update its predicted impact (--json: one line per update)."""
     from serving.answering import write
     from serving.corun.model import known_online
     from serving.corun.online_watch import Watching, shown
     from serving.corun.text import online_text
 
-    in_file = _writes_json(output, as_json=as_json)
-    watching = Watching(target, solo, interval, machine, known_online(model))
-    found = shown(watching, as_json=as_json)
-    if output is not None:
-        write(f"{found.model_dump_json(indent=1)}\n" if in_file else online_text(found), output)
-    elif not as_json:
-        write(online_text(found), None)
+    json_file = _writes_json(output, as_json=as_json)
+    last = shown(Watching(target, solo, interval, machine, known_online(model)), as_json=as_json)
+    if output is not None or not as_json:
+        write(f"{last.model_dump_json(indent=1)}\n" if json_file else online_text(last), output)
     return 0
 
 
 @group.command("place")
 def corun_place(  # noqa: PLR0917 - typer hands options over by name
-    machines: Annotated[int, typer.Option("--machines", metavar="N", help="How many equal machines.")],
-    slots: Annotated[int, typer.Option("--slots", metavar="K", help="How many tasks one of them takes.")],
+    machines: Annotated[int, typer.Option("--machines", metavar="N", help="Number of equal machines.")],
+    slots: Annotated[int, typer.Option("--slots", metavar="K", help="Number of tasks per machine.")],
     tasks: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TASKS]...", help="A name may stand twice. Default: all known tasks."),
+        typer.Argument(metavar="[TASKS]...", help="Tasks; names may repeat (default: all known tasks)."),
     ] = None,
     machine: Machine = None,
     model: Model = None,
@@ -136,45 +129,45 @@ def corun_place(  # noqa: PLR0917 - typer hands options over by name
     as_json: PrintJson = False,
     output: Output = None,
 ) -> int:
-    """Tell which tasks to put together, so that they slow one another down least."""
+    """Place tasks on machines so that the total predicted slow-down is smallest."""
     from serving.corun.model import load_static
     from serving.corun.place import checked_on, place
     from serving.corun.text import place_text
     from training.corun.placement import Room
 
     static = load_static(model, further)
-    found = place(tasks or (), Room(machines, slots), machine, static, SEED if seed is None else seed)
-    found.checked = checked_on(found.machine)
-    return _give(found, place_text, output, as_json=as_json)
+    plan = place(tasks or (), Room(machines, slots), machine, static, SEED if seed is None else seed)
+    plan.checked = checked_on(plan.machine)
+    return _give(plan, place_text, output, as_json=as_json)
 
 
 @group.command("measure")
 def corun_measure(
-    plan: Annotated[Path, typer.Argument(metavar="PLAN.json", help="What `corun place --json` wrote.")],
-    suite: Annotated[Path, typer.Argument(metavar="SUITE.yaml", help="The suite of the tasks.")],
+    plan: Annotated[Path, typer.Argument(metavar="PLAN.json", help="Output of `corun place --json`.")],
+    suite: Annotated[Path, typer.Argument(metavar="SUITE.yaml", help="Suite of the tasks.")],
     output: Directory,
-    repetitions: Annotated[int, typer.Option("--repetitions", min=1, help="How often each is run.")] = 1,
+    repetitions: Annotated[int, typer.Option("--repetitions", min=1, help="Runs per placement.")] = 1,
 ) -> int:
-    """Really run the best, the worst and the random placements of a plan on this machine, and compare."""
+    """Run the best, worst and random placements of a plan on this machine, and compare their run times."""
     from data.corun.collect import main
     from data.tables.files import write_text
     from serving.answering import write
     from serving.corun.place import PLAN, measured_text, plan_of, read_measured
 
     content = plan_of(plan)
-    code = main(suite, [(one.name, one.groups) for one in content.placements], output, repetitions)
+    placements = [(placement.name, placement.groups) for placement in content.placements]
+    code = main(suite, placements, output, repetitions)
     if code == 0:
         write_text(output / PLAN, content.model_dump_json(indent=1) + "\n")
         write(measured_text(read_measured(output)), None)
     return code
 
 
-def _give(found: Answer, told: Callable[[Answer], str], output: Path | None, *, as_json: bool) -> int:
-    """Write an answer as JSON or as text, to a file or to standard output, and return the exit code."""
+def _give(answer: Answer, as_text: Callable[[Answer], str], output: Path | None, *, as_json: bool) -> int:
     from serving.answering import write
 
     as_json = _writes_json(output, as_json=as_json)
-    write(f"{found.model_dump_json(indent=1)}\n" if as_json else told(found), output)
+    write(f"{answer.model_dump_json(indent=1)}\n" if as_json else as_text(answer), output)
     return 0
 
 

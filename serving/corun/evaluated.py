@@ -1,4 +1,4 @@
-"""Read the results of the stages of the family ``corun`` for its report."""
+"""Read the results of the stages of the family ``corun`` for the report."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ from serving.corun.place import PLACEMENTS, MeasuredPlacements, read_measured
 from serving.reports import evaluation_files as pages
 from serving.reports.evaluation_files import Score
 from training.corun import placement
-from training.corun.placement import Placement, Room
+from training.corun.placement import Room
 
 Floats = NDArray[np.float64]
-#: Placements at random.
-DRAWS = 1000
-#: Fewer tasks leave no choice.
-_FEWEST = 4
+#: Number of random placements, and minimal number of tasks to place.
+DRAWS, _FEWEST = 1000, 4
 
 
 @dataclass(frozen=True)
 class Check:
-    """Totals of co-run seconds of all tasks, two to a machine, as the pairs were measured."""
+    """Total co-run seconds of all tasks, two per machine, by measured pairs.
+
+    `chosen` is the placement by predictions; `best` and `worst` are those by the measurements.
+    """
 
     tasks: int
     chosen: float
@@ -44,45 +45,41 @@ class Check:
 
     @property
     def beaten(self) -> float:
-        """The share of placements at random that take longer than the chosen one."""
+        """The share of random placements that take longer than the chosen one."""
         return float((self.random > self.chosen).mean())
 
     @property
     def saving(self) -> float:
-        """The share of a random placement's time that the chosen one saves on average."""
+        """The share of the mean time of random placements that the chosen one saves."""
         return 1 - self.chosen / float(self.random.mean())
 
     @property
     def possible(self) -> float:
-        """The share that the placement that is best by the measurement would have saved."""
+        """The share of the mean time of random placements that the best one saves."""
         return 1 - self.best / float(self.random.mean())
 
 
 def check(predicted: pd.DataFrame, measured: pd.DataFrame, solo: pd.Series, seed: int) -> Check | None:
-    """Place all tasks by predicted impacts, and return the measured total times; None with too few data."""
+    """Return the measured total times of placements by predicted impacts.
+
+    `predicted` and `measured` hold impacts on the tasks (rows) by their co-runners (columns), `solo` holds
+    seconds. None with fewer than `_FEWEST` tasks, or if a pair is missing.
+    """
     tasks = [task for task in measured.index if task in measured.columns and task in solo.index]
     if len(tasks) < _FEWEST:
         return None
     matrices = [frame.loc[tasks, tasks].to_numpy(np.float64) for frame in (predicted, measured)]
-    apart = ~np.eye(len(tasks), dtype=bool)
-    if any(np.isnan(matrix[apart]).any() for matrix in matrices):
+    others = ~np.eye(len(tasks), dtype=bool)
+    if any(np.isnan(matrix[others]).any() for matrix in matrices):
         return None
-    said, real = (np.where(apart, matrix, 1.0) - 1 for matrix in matrices)
+    expected, actual = (np.where(others, matrix, 1.0) - 1 for matrix in matrices)
     seconds = solo[tasks].to_numpy(np.float64)
-    room = Room(-(-len(tasks) // 2), 2)
-    cost = placement.pairwise(real * seconds[:, None])
-
-    def total(found: Placement) -> float:
-        return float(seconds.sum()) + placement.total(list(found.groups), cost)
-
-    number = len(tasks)
-    return Check(
-        number,
-        total(placement.best(number, room, placement.pairwise(said), seed)),
-        total(placement.best(number, room, cost, seed)),
-        total(placement.worst(number, room, cost, seed)),
-        float(seconds.sum()) + placement.random(number, room, cost, DRAWS, seed),
-    )
+    alone, number, room = float(seconds.sum()), len(tasks), Room(-(-len(tasks) // 2), 2)
+    cost = placement.pairwise(actual * seconds[:, None])
+    chosen = placement.best(number, room, placement.pairwise(expected), seed)
+    plans = (chosen, placement.best(number, room, cost, seed), placement.worst(number, room, cost, seed))
+    took, best, worst = (alone + placement.total(list(plan.groups), cost) for plan in plans)
+    return Check(number, took, best, worst, alone + placement.random(number, room, cost, DRAWS, seed))
 
 
 _NAMES = dict.fromkeys(("task", "corunners", "machine"), "str")
@@ -90,7 +87,14 @@ INSTANCES = _NAMES | {"solo_seconds": "float64", "impact": "float64"}
 RESIDUALS = _NAMES | dict.fromkeys(
     ("fitted", "residual", "standardised", "theoretical", "scale", "leverage", "cook"), "float64"
 )
-#: Tables written by the evaluation, by file name.
+#: Online models by predictor of table 1.
+_ONLINE_MODELS = {
+    "Regression": "linear",
+    "SVM": "svm",
+    "Random forest": "random-forest",
+    "XGBoost": "xgboost",
+}
+#: Columns of the tables of the evaluation, by file name.
 TABLES = {
     "oof": _NAMES
     | dict.fromkeys(("design", "model", "kind"), "str")
@@ -105,14 +109,14 @@ TABLES = {
 
 
 def where(rows: pd.DataFrame, **values: object) -> pd.DataFrame:
-    """Return the rows that have these values, by column."""
+    """Return the rows with these values, given by column."""
     for column, value in values.items():
         rows = rows[rows[column] == value]
     return rows
 
 
 class DataSet(pages.DataSet):
-    """The co-runs."""
+    """The co-runs that were evaluated."""
 
     instances: int
     measurements: int
@@ -122,7 +126,7 @@ class DataSet(pages.DataSet):
 
 
 class Repeatability(BaseModel):
-    """How well the measurement repeats itself; null where nothing was repeated."""
+    """Repeatability of the measurement; None if nothing was repeated."""
 
     repeated: int
     within_tolerance: float | None
@@ -150,7 +154,7 @@ class Entry(pages.Entry):
 
 
 class OnlineEntry(BaseModel):
-    """One online model after so many seconds, in one design."""
+    """The scores of one online model with this many sampled seconds, in one design."""
 
     seconds: float
     design: str
@@ -170,15 +174,16 @@ class OnlineScores(BaseModel):
     entries: list[OnlineEntry]
     seeds: dict[str, float]
 
-    def at(self, design: str) -> list[OnlineEntry]:
-        """Return the models after the seconds that the model is trained for, the smallest error first."""
-        found = [one for one in self.entries if one.design == design and one.seconds == self.trained_at]
-        return sorted(found, key=lambda one: (one.mape, one.model))
+    def entries_of(self, design: str) -> list[OnlineEntry]:
+        """Return the models with the seconds of the trained model, the smallest error first."""
+        trained = [entry for entry in self.entries if entry.seconds == self.trained_at]
+        of_design = [entry for entry in trained if entry.design == design]
+        return sorted(of_design, key=lambda entry: (entry.mape, entry.model))
 
     @property
     def designs(self) -> list[str]:
-        """The ways to divide."""
-        return sorted({one.design for one in self.entries})
+        """The evaluation designs."""
+        return sorted({entry.design for entry in self.entries})
 
 
 class Metrics(pages.Metrics[Entry]):
@@ -192,13 +197,13 @@ class Metrics(pages.Metrics[Entry]):
 
     @property
     def main(self) -> str:
-        """The design that the champion is chosen by."""
+        """The design by which the champion is chosen."""
         return "pairs" if "pairs" in self.splits else next(iter(self.splits))
 
 
 @dataclass(frozen=True)
 class EvaluatedCoruns:
-    """All that the page is drawn from."""
+    """The input of the page."""
 
     metrics: Metrics
     tables: CorunTables
@@ -234,7 +239,7 @@ class EvaluatedCoruns:
 
     @cached_property
     def impacts(self) -> pd.DataFrame:
-        """Impacts on `machine`: a row per task, a column per co-runner; NaN where they never met."""
+        """Impacts on `machine`: a row per task, a column per co-runner; NaN: not measured."""
         return self._matrix(self.instances, "impact")
 
     @cached_property
@@ -245,8 +250,8 @@ class EvaluatedCoruns:
 
     def _matrix(self, rows: pd.DataFrame, value: str) -> pd.DataFrame:
         pairs = rows[~rows["corunners"].str.contains(AND, regex=False)]
-        own = where(pairs, machine=self.machine)
-        return own.pivot_table(index="task", columns="corunners", values=value, aggfunc="median")
+        rows = where(pairs, machine=self.machine)
+        return rows.pivot_table(index="task", columns="corunners", values=value, aggfunc="median")
 
     @cached_property
     def solo_seconds(self) -> pd.Series:
@@ -260,24 +265,17 @@ class EvaluatedCoruns:
         return str(self.impacts.index[row]), str(self.impacts.columns[column])
 
     def seeds_cells(self) -> list[dict[str, Any]]:
-        """Return table 1 as rows: predictor, then a cell per kind and preparation."""
+        """Return table 1 as rows: predictor, cells by kind and preparation, and the online cell."""
         cells = self.table1.set_index(["predictor", "kind", "preparation"]).to_dict("index")
-        ways = list(product(("regression", "classification"), ("d&n", "n-d", "n-n")))
-        return [
-            {
-                "predictor": name,
-                "cells": [cells.get((name, *way)) for way in ways],
-                "online": self._online(str(name)),
-            }
-            for name in dict.fromkeys(self.table1["predictor"])
-        ]
-
-    def _online(self, predictor: str) -> dict[str, float] | None:
+        columns = list(product(("regression", "classification"), ("d&n", "n-d", "n-n")))
         online = self.metrics.online
-        known = {"Regression": "linear", "SVM": "svm", "Random forest": "random-forest", "XGBoost": "xgboost"}
-        found = {one.model: one for one in online.at("random")} if online else {}
-        one = found.get(known.get(predictor, ""))
-        if online is None or one is None:
-            return None
-        seeds = online.seeds.get(predictor, np.nan)
-        return {"accuracy": one.within_tolerance, "spread": one.spread, "seeds": seeds}
+        entries = {entry.model: entry for entry in online.entries_of("random")} if online else {}
+        rows = []
+        for name in dict.fromkeys(self.table1["predictor"]):
+            entry, online_cell = entries.get(_ONLINE_MODELS.get(name, "")), None
+            if online and entry:
+                seeds = online.seeds.get(name, np.nan)
+                online_cell = {"accuracy": entry.within_tolerance, "spread": entry.spread, "seeds": seeds}
+            cells_of_row = [cells.get((name, *column)) for column in columns]
+            rows.append({"predictor": name, "cells": cells_of_row, "online": online_cell})
+        return rows

@@ -1,4 +1,4 @@
-"""Which models answer about co-runs: the registry's champions, or those that the user names."""
+"""Load models of co-runs: the champions of the registry, or models at an address."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from serving.models import ModelRef, Served, Source, loaded
 from training.corun.stored import ImpactCard, KnownTasks, OnlineCard, TrainedImpact, TrainedOnline
 from training.registry.champions import CHAMPION, Address, Located, project_params, registered
 
-#: Co-runs that arrays answer sooner than the model itself, which has to be read first.
+#: Number of co-runs up to which compiled arrays are faster than reading the model.
 FEW = 5000
 Floats = NDArray[np.float64]
 Online = Served[TrainedOnline]
@@ -25,7 +25,7 @@ Online = Served[TrainedOnline]
 
 @dataclass(frozen=True)
 class Static:
-    """The model of tasks with a history, the solo runs that it knows, and where it comes from."""
+    """The model that predicts from solo runs, the known solo runs, and the origin of the model."""
 
     card: ImpactCard
     known: KnownTasks
@@ -34,27 +34,27 @@ class Static:
     load: Callable[[], TrainedImpact]
 
     def impacts(self, rows: pd.DataFrame) -> Floats:
-        """Return the impacts of rows as `KnownTasks.rows` makes them."""
+        """Return the impacts of rows of `KnownTasks.rows`, shape (n_rows,)."""
         model = self.quick() if len(rows) <= FEW else self.load()
         return model.predict(rows)["impact"].to_numpy(np.float64)
 
 
 def load_static(uri: Address = None, further: Path | None = None) -> Static:
-    """Load the model that answers before a run."""
+    """Load the static model, by default the champion; `further` holds tables with more solo runs."""
     static = loaded(static_name, uri, _static)
     if further is None:
         return static
     return replace(static, known=static.known.with_others(CorunTables.read(further)))
 
 
-def _static(found: Located) -> Static:
-    # by its version, so that card and model belong together
-    def reading(read: Callable[[Path], TrainedImpact]) -> Callable[[], TrainedImpact]:
-        return cache(lambda: loaded(static_name, found.address, lambda again: read(again.directory)))
+def _static(location: Located) -> Static:
+    # read later by its version, so that card and model belong together
+    def read_later(read: Callable[[Path], TrainedImpact]) -> Callable[[], TrainedImpact]:
+        return cache(lambda: loaded(static_name, location.address, lambda found: read(found.directory)))
 
-    card, known = ImpactCard.read(found.directory), KnownTasks.read(found.directory)
-    quick, load = reading(TrainedImpact.read_quick), reading(TrainedImpact.read)
-    return Static(card, known, IMPACTS.ref(found, card), quick, load)
+    card, known = ImpactCard.read(location.directory), KnownTasks.read(location.directory)
+    quick, load = read_later(TrainedImpact.read_quick), read_later(TrainedImpact.read)
+    return Static(card, known, IMPACTS.ref(location, card), quick, load)
 
 
 def static_name() -> str:

@@ -1,25 +1,28 @@
-"""Impact from the first seconds of a solo run and a co-run: by progress, a trained model, or both."""
+"""Impact from the first seconds of a solo run and a co-run, by progress and by a trained model."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from data.corun import synonyms
+from data.corun.validity import GAP
 from data.errors import InputError
 from data.measure.perf_stat import TIME
 from serving.corun.model import Online
-from serving.corun.online_samples import Looked, looked
 from serving.corun.schemas import ImpactDriverAnswer, OnlineAnswer, OnlineOpinion
-from serving.corun.static import strongest
+from serving.corun.static import some, strongest
 from serving.http.schemas import ModelAnswer
 from training.corun import online as trained
 from training.corun.progress import (
+    KINDS,
     NATURE,
     AlignedRuns,
     ImpactBelief,
@@ -34,15 +37,158 @@ from training.corun.progress import (
 from training.estimators.answering import require_finite
 
 Floats = NDArray[np.float64]
-#: Observed impacts below this cause a note that the two runs may be swapped.
+#: Minimal seconds of samples: the fewest that the online model was evaluated with.
+FEWEST = 0.4
+#: Tolerance of times in seconds.
+_ROUNDING = 1e-6
+
+
+@dataclass(frozen=True)
+class Looked:
+    """Usable samples of one run.
+
+    `table` has all samples since the first began, `stretch` the longest part without a gap; `never` names
+    events without counts, `privileges` the modes in which events were counted ("u", "k", "uk").
+    """
+
+    source: str
+    table: pd.DataFrame
+    stretch: pd.DataFrame
+    never: frozenset[str]
+    privileges: dict[str, str]
+    notes: tuple[str, ...]
+
+    @property
+    def seconds(self) -> float:
+        """Length of `stretch`."""
+        return float(self.stretch[TIME].iloc[-1])
+
+    @cached_property
+    def counted(self) -> frozenset[str]:
+        """The events with counts in `stretch`."""
+        has_counts = self.stretch.notna().to_numpy().any(axis=0)
+        return frozenset(self.stretch.columns[has_counts]) - {TIME}
+
+    def lacking(self, events: Sequence[str]) -> list[str]:
+        """Return notes on missing and uncounted events of a model."""
+        present = {*self.table.columns, *self.never}
+        missing = {
+            "lacks": [event for event in events if event not in present],
+            "did not count": [event for event in events if event in self.never],
+        }
+        return [
+            f"{self.source}: {verb} {len(names)} of the model's {len(events)} events ({some(names)})"
+            for verb, names in missing.items()
+            if names
+        ]
+
+
+def looked(table: pd.DataFrame, source: str, events: Collection[str] = ()) -> Looked:
+    """Return the usable samples of one run, under canonical names of events.
+
+    Intervals without any counts get zeros, since perf counts nothing while a task sleeps; gaps end the
+    stretch. `events` are those of a model.
+
+    Raises
+    ------
+    InputError
+        If times do not ascend, counts are negative, no event measures progress or is the model's, or fewer
+        than `FEWEST` seconds are without a gap.
+    """
+    _require_time(table, source)
+    renamed = synonyms.canonical(table, TIME, events)
+    known = {*synonyms.SYNONYMS, *events}
+    columns = [TIME, *(name for name in renamed.table.columns if name in known)]
+    awake = _checked_counts(renamed.table[columns], source)
+    others = [name for name in renamed.table.columns.drop(TIME) if name not in known]
+    unknown = [
+        f"{name} (did you mean {near}?)" if near else name
+        for name, near in synonyms.unknown(others, events).items()
+    ]
+    strange = [f"unknown events {some(unknown)}"] if unknown else []
+    never = frozenset(awake.columns[awake.isna().all()])
+    usable = awake.drop(columns=list(never))
+    if not {*usable.columns} & {*events, *(kind.event for kind in KINDS)}:
+        expected = "instructions, cycles or task-clock" + (", nor any event of the model" if events else "")
+        raise InputError("; ".join([f"counts none of {expected}", *strange]), file=source)
+    whole, stretch, cut = _without_gaps(usable, source)
+    seconds = stretch[TIME].iloc[-1]
+    if seconds < FEWEST - _ROUNDING:
+        gap = f"{cut[0].partition(': ')[2]}; " if cut else ""
+        problem = f"{gap}{seconds:.2g} s of samples are too few; expected at least {FEWEST:g} s"
+        raise InputError(problem, file=source)
+    notes = [f"{source}: {line}" for line in strange]
+    partial = [event for event in usable if usable[event].isna().any()]
+    if partial:
+        notes.append(f"{source}: did not count {some(partial)} in every interval; the others are used")
+    return Looked(source, whole, stretch, never, renamed.privileges, (*notes, *cut))
+
+
+def _require_time(table: pd.DataFrame, source: str) -> None:
+    times = table[TIME].to_numpy(np.float64)
+    wrong = np.flatnonzero(~(np.diff(times, prepend=0.0) > 0))
+    if len(wrong):
+        place = int(wrong[0])
+        before = f"after {times[place - 1]:g} s" if place else "above 0"
+        raise InputError(
+            f"t_seconds={times[place]:g} must be {before}", file=source, place=f"row {place + 1}"
+        )
+
+
+def _checked_counts(table: pd.DataFrame, source: str) -> pd.DataFrame:
+    """Return a copy with zeros in intervals without any counts; InputError for negative counts."""
+    for row, column in np.argwhere(table.to_numpy(np.float64) < 0)[:1]:
+        problem = f"{table.columns[column]}={table.iloc[row, column]:g} must be 0 or more"
+        raise InputError(problem, file=source, place=f"row {row + 1}")
+
+    events = table.drop(columns=TIME)
+    missing = events.isna().to_numpy()
+    nothing = missing.all(axis=1)[:, None] & ~missing.all(axis=0)
+    return table.assign(**events.mask(nothing, 0.0)) if nothing.any() else table
+
+
+def _without_gaps(table: pd.DataFrame, source: str) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
+    """Return the samples since the first began, the longest stretch without a gap, and notes on gaps.
+
+    The samples have an empty row for each gap.
+    """
+    times = table[TIME].to_numpy(np.float64)
+    lasted = np.diff(times, prepend=0.0)
+    usual = float(np.median(lasted))
+    # perf may have been started with a delay, so a long first interval is no gap
+    gaps = np.flatnonzero(lasted[1:] > GAP * usual) + 1
+    starts, stops = np.array([0, *gaps]), np.array([*gaps, len(table)])
+    # the length of the interval that ends a gap is unknown
+    begins = times[starts]
+    begins[0] = times[0] - min(lasted[0], usual) if len(times) > 1 else 0.0
+    longest = int(np.argmax(times[stops - 1] - begins))
+    rows = table.iloc[starts[longest] + (longest > 0) : stops[longest]]
+    stretch = rows.assign(**{TIME: rows[TIME] - begins[longest]}).reset_index(drop=True)
+    whole = table.assign(**{TIME: table[TIME] - begins[0]})
+    if not len(gaps):
+        return whole, stretch, []
+    worst = gaps[np.argmax(lasted[gaps])]
+    note = (
+        f"{source}: has a gap of {lasted[worst]:.1f} s before {times[worst]:.1f} s where intervals last "
+        f"{usual:.1f} s; the {stretch[TIME].iloc[-1]:.1f} s without one are used"
+    )
+    empty = pd.DataFrame({TIME: whole[TIME].to_numpy()[gaps] - usual})
+    return pd.concat([whole, empty]).sort_values(TIME, ignore_index=True), stretch, [note]
+
+
+#: Observed impact below which a note says that the two runs may be swapped.
 FASTER = 0.99
-#: A rate is divided into the processor's share, its clock, and instructions a cycle.
+#: Events that split a rate into the share of the processor, its clock, and the work per cycle.
 _CHAIN = ("task-clock", "cpu-cycles")
 
 
 @dataclass(frozen=True)
 class ProgressOpinion:
-    """The impact estimated from progress."""
+    """The impact estimated from progress.
+
+    `so_far` is the impact of the observed part, `seen` that part's share of the solo run, `whole` whether
+    the solo run is complete.
+    """
 
     kind: ProgressKind
     mixture: ImpactBelief
@@ -56,23 +202,26 @@ class ProgressOpinion:
 def progress_opinion(
     pair: Sequence[Looked], *, whole: bool | None, ended: float | None = None
 ) -> ProgressOpinion | None:
-    """Estimate the impact by progress; None if both runs share no event that measures progress."""
+    """Estimate the impact by progress; None if the runs share no event that measures progress.
+
+    `ended`: seconds after which the co-run ended, if it did.
+    """
     solo, corun = pair
-    there = {name for name in solo.counted & corun.counted if all(one.table[name].sum() > 0 for one in pair)}
-    by = kind(there)
+    shared = {name for name in solo.counted & corun.counted if all(run.table[name].sum() > 0 for run in pair)}
+    by = kind(shared)
     if by is None:
         return None
-    alone, together = (_course(one.table, by.event, there) for one in pair)
-    both = whole is None and have_ended(alone, together)
-    complete = both or (is_longer(alone, together) if whole is None else whole)
-    runs = beside(alone, together, whole=complete, ended=both)
-    drivers = _progress_drivers(by, pair, there, runs)
+    alone, together = (_course(run.table, by.event, shared) for run in pair)
+    both_ended = whole is None and have_ended(alone, together)
+    complete = both_ended or (is_longer(alone, together) if whole is None else whole)
+    runs = beside(alone, together, whole=complete, ended=both_ended)
+    drivers = _progress_drivers(by, pair, shared, runs)
     if ended is not None and complete:
         impact = ended / alone.seconds
         return ProgressOpinion(
             ProgressKind(by.event), ImpactBelief.known(impact), impact, 1.0, complete, drivers, []
         )
-    if both:
+    if both_ended:
         by = ProgressKind(by.event)
     mixture = believed(runs)
     return ProgressOpinion(
@@ -82,35 +231,35 @@ def progress_opinion(
         min(runs.seen / alone.seconds, 1.0),
         complete,
         drivers,
-        _notes(by, pair, runs, alone, guessed=whole is None),
+        _progress_notes(by, pair, runs, alone, guessed=whole is None),
     )
 
 
-def _course(table: pd.DataFrame, event: str, there: set[str]) -> WorkCourse:
-    nature = [name for name in NATURE if name in there and name != event]
+def _course(table: pd.DataFrame, event: str, events: set[str]) -> WorkCourse:
+    nature = [name for name in NATURE if name in events and name != event]
     counts = np.column_stack([_filled(table, name) for name in (event, *nature)])
     return WorkCourse(table[TIME].to_numpy(np.float64), counts[:, 0], counts[:, 1:])
 
 
 def _filled(table: pd.DataFrame, event: str) -> Floats:
-    """Return the counts of an event; where it was not counted, as its rate was just before and after."""
+    """Return the counts of an event per interval; missing rates are interpolated."""
     ends = table[TIME].to_numpy(np.float64)
     lasted = np.diff(ends, prepend=0.0)
     rates = table[event].to_numpy(np.float64) / lasted
-    there = ~np.isnan(rates)
-    return np.asarray(np.interp(ends, ends[there], rates[there]) * lasted)
+    counted = ~np.isnan(rates)
+    return np.asarray(np.interp(ends, ends[counted], rates[counted]) * lasted)
 
 
 def _progress_drivers(
-    by: ProgressKind, pair: Sequence[Looked], there: set[str], runs: AlignedRuns
+    by: ProgressKind, pair: Sequence[Looked], shared: set[str], runs: AlignedRuns
 ) -> list[ImpactDriverAnswer]:
-    """Divide the impact so far into factors: less of the processor, a slower clock, less work a cycle."""
-    events = [name for name in _CHAIN if name in there and name != by.event] + [by.event]
+    """Return the factors of the impact so far: processor share, clock, and work per cycle."""
+    events = [name for name in _CHAIN if name in shared and name != by.event] + [by.event]
     factor, drivers = 1.0, []
     for event in events:
         alone, together = (
-            np.interp(until, one.table[TIME], _filled(one.table, event).cumsum()) / until
-            for one, until in zip(pair, (runs.seen, runs.corun.sum()), strict=True)
+            np.interp(until, run.table[TIME], _filled(run.table, event).cumsum()) / until
+            for run, until in zip(pair, (runs.seen, runs.corun.sum()), strict=True)
         )
         lost = alone / together if together else 1.0
         change = lost / factor - 1
@@ -119,26 +268,29 @@ def _progress_drivers(
     return drivers
 
 
-def _notes(
+def _progress_notes(
     by: ProgressKind, pair: Sequence[Looked], runs: AlignedRuns, alone: WorkCourse, *, guessed: bool
 ) -> list[str]:
     solo, corun = pair
     notes = [f"{by.says}: the interval is wider for it"] if by.says else []
-    modes = [one.privileges.get(by.event, "uk") for one in pair]
+    modes = [run.privileges.get(by.event, "uk") for run in pair]
     if modes[0] != modes[1]:
         notes.append(f"{solo.source} counts {by.event}:{modes[0]}, {corun.source} {by.event}:{modes[1]}")
     if runs.whole and guessed and len(runs.rest):
-        notes.append(f"{solo.source} lasts {alone.seconds:.4g} s and is taken for the whole run")
+        notes.append(f"{solo.source} lasts {alone.seconds:.4g} s and counts as the whole run")
     return notes
 
 
-#: Log odds from which a note says that the two runs may be swapped: 3 to 1.
+#: Log odds above which a note says that the two runs may be swapped (3 to 1).
 ASKED = math.log(3)
 
 
 @dataclass(frozen=True)
 class TrainedOpinion:
-    """The impact predicted by the trained model."""
+    """The impact predicted by the trained model; `width` is half its interval on the log scale.
+
+    `missing` is the share of the model's events that were not counted.
+    """
 
     impact: float
     width: float
@@ -149,21 +301,21 @@ class TrainedOpinion:
 
 
 def trained_opinion(pair: Sequence[Looked], machine: str | None, online: Online) -> TrainedOpinion | None:
-    """Ask the trained model; None if the two runs have none of its events in common."""
+    """Predict by the trained model; None if the runs share none of its events."""
     card = online.model.card
-    counted = [event for event in card.events if all(event in one.counted for one in pair)]
+    counted = [event for event in card.events if all(event in run.counted for run in pair)]
     if not counted:
         return None
-    seconds = min(card.seconds, *(one.seconds for one in pair))
-    start = np.stack([_start(one.stretch, card.events, counted, seconds) for one in pair])
+    seconds = min(card.seconds, *(run.seconds for run in pair))
+    start = np.stack([_start(run.stretch, card.events, counted, seconds) for run in pair])
     done = online.model.model.completed(start)
-    known = np.isin(card.events, counted)
+    is_counted = np.isin(card.events, counted)
     changes = online.model.model.changes
-    ratios = changes.filled(done[1] - done[0], known)
-    impact, drivers = _impact(ratios, start, known, online)
+    ratios = changes.filled(done[1] - done[0], is_counted)
+    impact, drivers = _impact(ratios, start, is_counted, online)
     missing = 1 - len(counted) / len(card.events)
-    swapped = changes.swapped(ratios, known) > ASKED
-    notes = [note for one in pair for note in one.lacking(card.events)]
+    swapped = changes.swapped(ratios, is_counted) > ASKED
+    notes = [note for run in pair for note in run.lacking(card.events)]
     notes += _trained_notes(machine, seconds, missing, online)
     return TrainedOpinion(
         impact, card.half_width(machine, seconds, missing), missing, swapped, drivers, notes
@@ -171,23 +323,24 @@ def trained_opinion(pair: Sequence[Looked], machine: str | None, online: Online)
 
 
 def _start(table: pd.DataFrame, events: Sequence[str], counted: list[str], seconds: float) -> Floats:
-    """Return what `training.corun.online.SampledRuns.start` has for a run; one for all not `counted`."""
+    """Return `training.corun.online.SampledRuns.start` of a run; events that are not `counted` have zeros."""
     times = table[TIME].to_numpy(np.float64)
     lasted = np.diff(times, prepend=0.0)
     filled = {}
     for event in counted:
         counts = table[event].to_numpy(np.float64)
-        there = ~np.isnan(counts)
-        filled[event] = np.where(there, counts, counts[there].sum() / lasted[there].sum() * lasted)
+        is_counted = ~np.isnan(counts)
+        rate = counts[is_counted].sum() / lasted[is_counted].sum()
+        filled[event] = np.where(is_counted, counts, rate * lasted)
     rows = pd.DataFrame({event: filled.get(event, np.zeros(len(table))) for event in events})
     about = dict.fromkeys(trained.RUN, "") | {"repetition": 1}
     return np.asarray(trained.SampledRuns.of(rows.assign(**about, **{TIME: times}), seconds).start[0])
 
 
 def _impact(
-    ratios: Floats, start: Floats, known: NDArray[np.bool_], online: Online
+    ratios: Floats, start: Floats, is_counted: NDArray[np.bool_], online: Online
 ) -> tuple[float, list[ImpactDriverAnswer]]:
-    """Return the impact, and which events it would be another without."""
+    """Return the impact, and the events that change it most: impact / impact with an unchanged rate - 1."""
     events = online.model.card.events
     without = np.tile(ratios, (len(events) + 1, 1))
     without[np.arange(1, len(events) + 1), np.arange(len(events))] = 0.0
@@ -195,10 +348,10 @@ def _impact(
     rates = np.expm1(start[:, :, 0])
     drivers = [
         ImpactDriverAnswer(
-            feature=event, value=rates[1, place], usual=rates[0, place], contribution=impacts[0] / one - 1
+            feature=event, value=rates[1, place], usual=rates[0, place], contribution=impacts[0] / other - 1
         )
-        for place, (event, one) in enumerate(zip(events, impacts[1:], strict=True))
-        if known[place]
+        for place, (event, other) in enumerate(zip(events, impacts[1:], strict=True))
+        if is_counted[place]
     ]
     return float(impacts[0]), strongest(drivers)
 
@@ -206,10 +359,10 @@ def _impact(
 def _trained_notes(machine: str | None, seconds: float, missing: float, online: Online) -> list[str]:
     card, notes = online.model.card, []
     if missing:
-        notes.append(f"{missing:.0%} of the events are guessed from the others: the interval is wider for it")
+        notes.append(f"{missing:.0%} of the events are estimated from others: the interval is wider for it")
     if seconds < card.seconds - 1e-6:
         notes.append(
-            f"the model was trained for {card.seconds:g} s of both runs, and there are {seconds:.1f} s: "
+            f"the model was trained for {card.seconds:g} s of both runs, but they have {seconds:.1f} s: "
             "the interval is that of fewer seconds"
         )
     if machine is not None and machine not in card.machines:
@@ -217,13 +370,13 @@ def _trained_notes(machine: str | None, seconds: float, missing: float, online: 
     return notes
 
 
-#: Names of the two runs if they are not files.
+#: Default names of the two runs.
 NAMES = ("solo", "corun")
 #: Name and version of the answer without a trained model.
 PROGRESS = ModelAnswer(name="progress", version="untrained", uri="training.corun.progress")
-#: The share of impacts that intervals are to hold, where no card says it.
+#: Confidence level of intervals without a model.
 CONFIDENCE = 0.9
-#: With more missing events, the model is not used if work measures the progress.
+#: Share of missing events above which the model is not used if work measures the progress.
 _LACKING = 0.5
 
 
@@ -244,101 +397,99 @@ def answer(
     solo, corun : DataFrame
         ``t_seconds`` and a column per event, as `data.measure.perf_stat.read` returns them.
     machine : str or None
-        The machine of the samples; None: one that the model was trained on.
+        Machine of the samples; None: one that the model was trained on.
     online : Online or None
         The trained model, if any.
     names : sequence of str
         Names of the two runs in notes and errors.
     whole : bool, optional
-        Whether `solo` is a complete run, not only its beginning. Default: whether it lasts longer than
-        `corun`.
+        Whether `solo` is a complete run, not only its beginning (default: whether it is longer than `corun`).
     ended : float, optional
         Seconds after which the co-run ended, if it did and `solo` is a complete run.
 
     Raises
     ------
     InputError
-        If one of them cannot be used, see `serving.corun.online_samples.looked`, or they share no usable
-        event.
+        If samples are unusable (`looked`), or the runs share no usable event.
     """
     events = () if online is None else online.model.card.events
     pair = [looked(table, name, events) for table, name in zip((solo, corun), names, strict=True)]
-    told = progress_opinion(pair, whole=whole, ended=ended)
+    progress = progress_opinion(pair, whole=whole, ended=ended)
     learned = None if online is None else trained_opinion(pair, machine, online)
-    if learned and told and told.kind.hides is None and (ended or learned.missing > _LACKING):
+    if learned and progress and progress.kind.hides is None and (ended or learned.missing > _LACKING):
         learned = None
-    if told is None and learned is None:
+    if progress is None and learned is None:
         raise InputError(
-            f"counts none of the events that {names[1]} counts and that tell something", file=names[0]
+            f"shares no event with {names[1]} that measures progress or that the model uses", file=names[0]
         )
     confidence = CONFIDENCE if online is None else online.model.card.confidence
-    low, impact, high = _interval(told, learned, confidence)
+    low, impact, high = _interval(progress, learned, confidence)
     if online is not None:
         require_finite(online.model.card.model, "impact", low, impact, high)
-    notes = [note for one in pair for note in one.notes]
-    notes += [note for one in (told, learned) if one for note in one.notes]
+    drivers = learned.drivers if learned else []
+    # the split by progress is exact, the attribution of the model is not
+    if progress and (learned is None or progress.kind.hides is None):
+        drivers = progress.drivers
+    notes = [note for source in (*pair, progress, learned) if source for note in source.notes]
     return OnlineAnswer(
         model=PROGRESS if online is None or learned is None else online.ref.answer,
         impact=impact,
         low=low,
         high=high,
         confidence=confidence,
-        sampled_seconds=min(one.seconds for one in pair),
-        drivers=_drivers(told, learned),
-        opinions=_opinions(told, learned, confidence),
-        notes=list(dict.fromkeys([*notes, *_swapped(told, learned, impact, names)])),
+        sampled_seconds=min(run.seconds for run in pair),
+        drivers=drivers,
+        opinions=_opinions(progress, learned, confidence),
+        notes=list(dict.fromkeys([*notes, *_swapped(progress, learned, impact, names)])),
     )
 
 
 def _interval(
-    told: ProgressOpinion | None, learned: TrainedOpinion | None, confidence: float
+    progress: ProgressOpinion | None, learned: TrainedOpinion | None, confidence: float
 ) -> tuple[float, float, float]:
-    """Return what is believed after both opinions: ends of the interval, and its middle."""
-    if told is None and learned is not None:
+    """Return the lower end, the middle and the upper end of the interval after one or both opinions."""
+    if progress is None:
+        assert learned is not None
         return learned.impact / np.exp(learned.width), learned.impact, learned.impact * np.exp(learned.width)
-    assert told is not None
-    mixture = told.mixture
+    mixture = progress.mixture
     if learned is not None:
         deviation = learned.width / float(ndtri((1 + confidence) / 2))
         mixture = mixture.with_opinion(float(np.log(learned.impact)), deviation)
-    return _quantiles(mixture, confidence)
-
-
-def _quantiles(mixture: ImpactBelief, confidence: float) -> tuple[float, float, float]:
     shares = ((1 - confidence) / 2, 0.5, (1 + confidence) / 2)
     low, middle, high = (float(np.exp(mixture.quantile(share))) for share in shares)
     return low, middle, high
 
 
-def _drivers(told: ProgressOpinion | None, learned: TrainedOpinion | None) -> list[ImpactDriverAnswer]:
-    """Return the drivers of the answer, preferring the exact split by progress to the model's attribution."""
-    if learned is None or (told is not None and told.kind.hides is None):
-        return told.drivers if told else []
-    return learned.drivers
-
-
 def _opinions(
-    told: ProgressOpinion | None, learned: TrainedOpinion | None, confidence: float
+    progress: ProgressOpinion | None, learned: TrainedOpinion | None, confidence: float
 ) -> list[OnlineOpinion]:
-    found = []
-    if told:
-        low, impact, high = _interval(told, None, confidence)
-        about = {"by": told.kind.event, "so_far": told.so_far, "seen": told.seen if told.whole else None}
-        found.append(OnlineOpinion(impact=impact, low=low, high=high, confidence=confidence, **about))
+    opinions = []
+    if progress:
+        low, impact, high = _interval(progress, None, confidence)
+        opinions.append(
+            OnlineOpinion(
+                by=progress.kind.event,
+                impact=impact,
+                low=low,
+                high=high,
+                confidence=confidence,
+                so_far=progress.so_far,
+                seen=progress.seen if progress.whole else None,
+            )
+        )
     if learned:
         low, impact, high = _interval(None, learned, confidence)
-        found.append(OnlineOpinion(by="trained", impact=impact, low=low, high=high, confidence=confidence))
-    return found
+        opinions.append(OnlineOpinion(by="trained", impact=impact, low=low, high=high, confidence=confidence))
+    return opinions
 
 
 def _swapped(
-    told: ProgressOpinion | None, learned: TrainedOpinion | None, impact: float, names: Sequence[str]
+    progress: ProgressOpinion | None, learned: TrainedOpinion | None, impact: float, names: Sequence[str]
 ) -> list[str]:
-    """Ask whether the two are swapped, if it looks like it."""
+    """Return a note that asks whether the runs are swapped if the samples suggest it."""
     question = f"are {names[0]} and {names[1]} swapped?"
-    faster = impact < 1 if told is None or told.kind.hides else told.so_far < FASTER
-    if faster:
+    if impact < 1 if progress is None or progress.kind.hides else progress.so_far < FASTER:
         return [f"faster together than alone: {question}"]
-    if learned and learned.swapped and (told is None or told.kind.hides):
+    if learned and learned.swapped and (progress is None or progress.kind.hides):
         return [f"events changed as from together to alone: {question}"]
     return []

@@ -1,4 +1,4 @@
-"""Sample a task while it runs, and predict its impact after each interval."""
+"""Sample a running task, and predict its impact after each interval."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 from rich.console import Console
-from rich.status import Status
 
 from data.corun.run import STOPPED
 from data.corun.tables import SAMPLE_DTYPES
@@ -32,13 +31,13 @@ from training.corun.progress import KINDS
 
 #: Name of the watched run in notes.
 _NAME = "the task beside others"
-#: Seconds after its start from which a process counts as watched late.
+#: Seconds after its start from which watching a process counts as late.
 _LATE = 0.5
 
 
 @dataclass(frozen=True)
 class Watching:
-    """A task to watch, with its solo samples and the trained model."""
+    """A task to watch: a process id or a command, its solo samples, and the trained model."""
 
     target: Sequence[str]
     solo: Path
@@ -47,19 +46,27 @@ class Watching:
     online: Online | None
 
     def answers(self, say: Callable[[str], None]) -> Iterator[OnlineAnswer]:
-        """Yield an answer after each interval, until the task ends or Ctrl-C."""
+        """Yield a prediction after each interval, until the task ends or Ctrl-C; pass notes to `say`."""
         alone = read(self.solo, SAMPLE_DTYPES)
         events = _countable(alone, self.solo, say)
-        # a process may have run for some time
         before = running_seconds(int(self.target[0])) if _is_pid(self.target) else 0.0
         slower = 1.0
         if before > _LATE:
-            say(f"it has run for {before:.1f} s: what is left is told, as if it had run so from its start")
+            say(f"it has run for {before:.1f} s: the prediction assumes that it ran like this from its start")
         problem = "ended before anything was counted"
+        names = (str(self.solo), _NAME)
         for samples, ended in _sampled(self.target, events, self.interval):
             after = before + samples[TIME].iloc[-1] if ended else None
             try:
-                found = self._answer(alone if ended else _after(alone, before / slower), samples, after)
+                found = answer(
+                    alone if ended else _after(alone, before / slower),
+                    samples,
+                    self.machine,
+                    self.online,
+                    names,
+                    whole=True,
+                    ended=after,
+                )
             except InputError as exc:
                 problem = str(exc)
                 continue
@@ -68,28 +75,24 @@ class Watching:
         if problem:
             raise InputError(problem, place="watch")
 
-    def _answer(self, alone: pd.DataFrame, samples: pd.DataFrame, ended: float | None) -> OnlineAnswer:
-        names = (str(self.solo), _NAME)
-        return answer(alone, samples, self.machine, self.online, names, whole=True, ended=ended)
-
 
 def _countable(alone: pd.DataFrame, solo: Path, say: Callable[[str], None]) -> list[str]:
-    """Return the events of the run alone that this machine counts; say which it doesn't."""
+    """Return the events of the solo run that this machine counts; pass a note on the others to `say`."""
     wanted = [str(name) for name in alone.columns.drop(TIME)]
     lacking = uncountable(wanted)
-    found = [name for name in wanted if name not in lacking]
+    countable = [name for name in wanted if name not in lacking]
     if lacking:
         say(f"this machine does not count {some(list(lacking))}, which {solo} has")
-    if not found:
-        tellers = ", ".join(kind.event for kind in KINDS[:1]) + " or task-clock"
-        raise InputError(f"has no event that perf counts here; expected {tellers}", file=solo)
-    return found
+    if not countable:
+        expected = f"{KINDS[0].event} or task-clock"
+        raise InputError(f"has no event that perf counts here; expected {expected}", file=solo)
+    return countable
 
 
 def _sampled(
     target: Sequence[str], events: Sequence[str], interval: float
 ) -> Iterator[tuple[pd.DataFrame, bool]]:
-    """Yield all samples so far, after each interval, and whether the task has ended."""
+    """Yield all samples so far after each interval, and whether the task has ended."""
     with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch, ExitStack() as stack:
         pid, ended = _running(target, stack)
         counting = Counting(list(descendants(pid)), events, interval, Path(scratch) / "samples")
@@ -111,7 +114,6 @@ def _sampled(
 
 
 def _whole_lines(path: Path) -> str:
-    """Return the complete lines that perf has written; an incomplete last line is dropped."""
     try:
         text = path.read_text()
     except OSError:
@@ -120,7 +122,7 @@ def _whole_lines(path: Path) -> str:
 
 
 def _running(target: Sequence[str], stack: ExitStack) -> tuple[int, int]:
-    """Return the watched process id, and a file descriptor that is readable once it has ended."""
+    """Return the process id, and a file descriptor that is readable at its end; commands start stopped."""
     if not _is_pid(target):
         if shutil.which(target[0]) is None:
             raise InputError(f"needs the program {target[0]!r}, which is not installed", place="watch")
@@ -138,7 +140,6 @@ def _running(target: Sequence[str], stack: ExitStack) -> tuple[int, int]:
 
 
 def _after(alone: pd.DataFrame, seconds: float) -> pd.DataFrame:
-    """Return the solo samples after the first `seconds`, with times counted from there."""
     left = alone[alone[TIME] > seconds]
     if seconds < _LATE or left.empty:
         return alone
@@ -152,13 +153,12 @@ def _is_pid(target: Sequence[str]) -> bool:
 def shown(watching: Watching, *, as_json: bool) -> OnlineAnswer:
     """Watch a task to its end; return the last answer.
 
-    With `as_json`, each answer is a line on standard output; otherwise it replaces a line of the terminal,
-    and nothing
-    is shown in a pipe.
+    With `as_json`, each answer is a line on standard output; otherwise it replaces the status line of the
+    terminal, if any.
     """
     console = Console(stderr=True)
     last: OnlineAnswer | None = None
-    with _line(console) as line:
+    with console.status("watching") if console.is_terminal else nullcontext() as line:
         for last in watching.answers(lambda note: console.print(note, markup=False, soft_wrap=True)):
             if as_json:
                 sys.stdout.write(f"{last.model_dump_json()}\n")
@@ -167,13 +167,3 @@ def shown(watching: Watching, *, as_json: bool) -> OnlineAnswer:
                 line.update(settling_text(last))
     assert last is not None
     return last
-
-
-@contextmanager
-def _line(console: Console) -> Iterator[Status | None]:
-    """Give a line of the terminal, if there is one."""
-    if not console.is_terminal:
-        yield None
-        return
-    with console.status("watching") as line:
-        yield line

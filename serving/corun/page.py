@@ -1,4 +1,4 @@
-"""Content of the report on co-runs: figures and table of seed 002, for the given data."""
+"""Report on co-runs: figures and table of seed 002 for the present data."""
 
 from __future__ import annotations
 
@@ -16,107 +16,108 @@ from serving.corun.charts import (
     trend_chart,
 )
 from serving.corun.evaluated import Check, EvaluatedCoruns, check
-from serving.reports.charts import Chart, percent
+from serving.reports.charts import percent
 from serving.reports.rendering import CORUN, render
 
-#: Descriptions of the evaluation designs.
-_UNSEEN = {
-    "random": "pairs whose other direction was measured",
-    "pairs": "pairs that never ran together",
-    "pairs-on-machine": "pairs that never ran together on that machine",
-    "tasks": "tasks that never ran beside others",
-    "machines": "machines on which nothing was measured",
+#: By evaluation design: its name in advice, and its description.
+DESIGNS = {
+    "random": (
+        "pairs whose other direction was measured",
+        "At random (the co-run paper's split): the other direction of a pair may be in the training data",
+    ),
+    "pairs": ("pairs that never ran together", "Pairs held out in both directions"),
+    "pairs-on-machine": (
+        "pairs that never ran together on that machine",
+        "Pairs held out on that machine, perhaps measured on others",
+    ),
+    "tasks": ("tasks that never ran beside others", "Tasks held out: both the task and its co-runner"),
+    "machines": ("machines on which nothing was measured", "Machines held out"),
 }
-#: Intervals that hold so much less than they are meant to are too narrow.
+#: Shortfall of the coverage from which intervals count as too narrow.
 _SHORT = 0.05
 
 
 def advice(given: EvaluatedCoruns, checked: Check | None) -> Iterator[str]:
-    """Yield sentences for the person who must act."""
+    """Yield recommendations; `checked` compares placements, if they were compared."""
     metrics = given.metrics
-    own = {name: split.entries[metrics.champion] for name, split in metrics.splits.items()}
-    worth = {name: entry for name, entry in own.items() if (entry.r2.pooled or 0) > 0}
-    useless = [_UNSEEN.get(name, name) for name in own if name not in worth]
-    covered = own[metrics.main].coverage.pooled or 0.0
-    held = (
-        f"{'Take' if covered >= metrics.confidence - _SHORT else 'Do not take'} its intervals at their word: "
-        f"{percent(covered)} held, {percent(metrics.confidence, 0)} were meant to."
-    )
-    if metrics.main in worth:
+    scores = {name: split.entries[metrics.champion] for name, split in metrics.splits.items()}
+    names = {name: DESIGNS[name][0] if name in DESIGNS else name for name in scores}
+    main = scores[metrics.main]
+    useless = [names[name] for name, score in scores.items() if not (score.r2.pooled or 0) > 0]
+    if names[metrics.main] not in useless:
+        covered = main.coverage.pooled or 0.0
+        trust = "Trust" if covered >= metrics.confidence - _SHORT else "Do not trust"
         yield (
-            f"Ask the static model about {_UNSEEN.get(metrics.main, metrics.main)}: "
-            f"{percent(own[metrics.main].within_tolerance.pooled)} of its answers come within "
-            f"{percent(metrics.tolerance, 0)}. {held}"
+            f"Use the static model for {names[metrics.main]}: {percent(main.within_tolerance.pooled)} of its "
+            f"predictions are within {percent(metrics.tolerance, 0)}. {trust} its intervals: they cover "
+            f"{percent(covered)} of the impacts (nominal: {percent(metrics.confidence, 0)})."
         )
     if useless:
         yield (
-            f"Do not rely on it for {' or '.join(useless)}: there it explains nothing (R² is not above "
-            f"0), and the mean impact is as good a guess."
+            f"Do not rely on it for {' or '.join(useless)}: R² is not above 0, so its predictions are no "
+            f"better than the mean impact."
         )
     if given.impacts.notna().any(axis=None):
-        yield _apart(given)
+        task, other = given.strongest
+        slower = percent(float(given.impacts.loc[task, other]) - 1, 0)
+        typical = percent(float(given.impacts.stack().median()) - 1)
+        yield (
+            f"Keep {task} away from {other}, which makes it {slower} slower; the median pair costs {typical}."
+        )
     if checked:
-        yield _placed(checked, metrics.repeatability.solo_spread)
-    yield _noise(metrics.repeatability.mape, own[metrics.main].mape.pooled)
+        yield _placement_advice(checked, metrics.repeatability.solo_spread)
+    yield _noise_advice(metrics.repeatability.mape, main.mape.pooled)
 
 
-def _apart(given: EvaluatedCoruns) -> str:
-    task, other = given.strongest
-    slower = percent(float(given.impacts.loc[task, other]) - 1, 0)
-    typical = percent(float(given.impacts.stack().median()) - 1)
-    return f"Keep {task} away from {other}, which makes it {slower} slower; the median pair costs {typical}."
-
-
-def _placed(checked: Check, noise: float | None) -> str:
-    """Describe the time saved by placement, compared with the variation of solo runs."""
+def _placement_advice(checked: Check, noise: float | None) -> str:
     saved = f"Placing all tasks by predictions saves {percent(checked.saving)} of run time"
     if noise is not None and checked.saving <= noise:
         return (
-            f"{saved}, no more than solo runs of one task differ ({percent(noise)}): on such tasks it "
-            f"hardly pays."
+            f"{saved}, which is within the variation of solo runs of one task ({percent(noise)}): for such "
+            f"tasks it is hardly worth it."
         )
-    return f"{saved}, of {percent(checked.possible)} that could be saved: let `perfjudge corun place` do it."
+    return f"{saved}; the best placement saves {percent(checked.possible)}. Use `perfjudge corun place`."
 
 
-def _noise(repeats: float | None, error: float | None) -> str:
+def _noise_advice(repeats: float | None, error: float | None) -> str:
     if repeats is None or error is None:
-        return "Measure some co-runs twice: without that nobody knows how much of the error is noise."
+        return "Measure some co-runs twice: without repetitions, the share of noise in the error is unknown."
     if error <= repeats:
         return (
             f"Measure longer or on a quieter machine before you look for a better model: its mean error "
             f"({percent(error)}) is no larger than that of a second measurement ({percent(repeats)})."
         )
     return (
-        f"A better model can still be found: a second measurement comes nearer ({percent(repeats)} mean "
-        f"error) than the model ({percent(error)})."
+        f"A better model is possible: a second measurement has a smaller mean error ({percent(repeats)}) "
+        f"than the model ({percent(error)})."
     )
 
 
-#: Number, chart, and what to say where it cannot be drawn.
-Figure = tuple[str, Chart | None, str]
-#: Meaning of each evaluation design, and its sentence.
-DESIGNS = {
-    "random": "At random (the co-run paper's split): the other direction of a pair may have been seen",
-    "pairs": "Pairs never seen, in neither direction",
-    "pairs-on-machine": "Pairs never seen on that machine, perhaps on others",
-    "tasks": "Tasks never seen: both the task and its co-runner",
-    "machines": "Machines never seen",
-}
-
-
 def page(root: Path) -> str:
-    """Return the page for the files under `root`, as one self-contained HTML text."""
+    """Return the page for the files under `root` as self-contained HTML."""
     given = EvaluatedCoruns.read(root)
     metrics, repeats = given.metrics, given.metrics.repeatability
     checked = check(*given.unseen, given.solo_seconds, metrics.seed)
+    sampled = f"Online model ({metrics.online.champion})" if metrics.online else "Online model"
+    online_residuals = residual_chart("figure-4", given.online_residuals, sampled)
+    static_residuals = residual_chart("figure-5", given.residuals, f"Static model ({metrics.champion})")
+    no_samples = "This data has no samples."
     return render(
         "corun.html",
         given=given,
         metrics=metrics,
-        splits=[(name, DESIGNS.get(name, name), split) for name, split in metrics.splits.items()],
+        splits=[(name, DESIGNS.get(name, ("", name))[1], split) for name, split in metrics.splits.items()],
         table_1=given.seeds_cells(),
-        measured=measured_figures(given),
-        residuals=residual_figures(given),
+        measured=[
+            (f"Figure 1 of {CORUN.short}", times_chart(given), "No task ran beside two others."),
+            ("All pairs", heat_map(given), "No pairs were measured."),
+            (f"Figure 2 of {CORUN.short}", events_chart(given), "This data has no events of co-runs."),
+            (f"Figure 3 of {CORUN.short}", trend_chart(given), no_samples),
+        ],
+        residuals=[
+            (f"Figure 4 of {CORUN.short}", online_residuals, f"{no_samples[:-1]}, hence no online model."),
+            (f"Figure 5 of {CORUN.short}", static_residuals, "No residuals were stored."),
+        ],
         importance=importance_chart(given.importance),
         removed=given.removed.to_dict("records"),
         seconds=metrics.online and seconds_chart(metrics.online, repeats, metrics.tolerance),
@@ -126,25 +127,3 @@ def page(root: Path) -> str:
         points=list(advice(given, checked)),
         papers=[CORUN],
     )
-
-
-def measured_figures(given: EvaluatedCoruns) -> list[Figure]:
-    """Draw figures 1 to 3 and the heat map."""
-    return [
-        ("Figure 1 of the co-run paper", times_chart(given), "No task ran beside two others."),
-        ("All pairs", heat_map(given), "No pairs were measured."),
-        ("Figure 2 of the co-run paper", events_chart(given), "This data has no events of co-runs."),
-        ("Figure 3 of the co-run paper", trend_chart(given), "This data has no samples."),
-    ]
-
-
-def residual_figures(given: EvaluatedCoruns) -> list[Figure]:
-    """Draw figures 4 and 5."""
-    champion, online = given.metrics.champion, given.metrics.online
-    sampled = "Online model" if online is None else f"Online model ({online.champion})"
-    figure_4 = residual_chart("figure-4", given.online_residuals, sampled)
-    figure_5 = residual_chart("figure-5", given.residuals, f"Static model ({champion})")
-    return [
-        ("Figure 4 of the co-run paper", figure_4, "This data has no samples, hence no online model."),
-        ("Figure 5 of the co-run paper", figure_5, "No residuals were kept."),
-    ]

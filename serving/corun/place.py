@@ -1,4 +1,4 @@
-"""Placement of tasks on machines: the best, random and worst ones, predicted and measured."""
+"""Placements of tasks on machines: best, random and worst, predicted and measured."""
 
 from __future__ import annotations
 
@@ -25,15 +25,18 @@ from serving.reports.text_tables import tabulated
 from training.corun import placement
 from training.corun.placement import Placement, Room
 
-#: Directory of a project's measured placements.
+#: Directory of the measured placements of a project.
 PLACEMENTS = Path("data/raw/placements")
 PLAN = "plan.json"
 BEST, WORST, RANDOM = "best", "worst", "random-"
+Floats = NDArray[np.float64]
+#: Number of random placements, and of those that are measured with the best and the worst.
+DRAWS, LISTED = 1000, 5
 
 
 @dataclass(frozen=True)
 class MeasuredPlacements:
-    """Placements that were really run."""
+    """Placements that were run; `totals` has a row per placement with predicted and measured seconds."""
 
     plan: PlaceAnswer
     totals: pd.DataFrame
@@ -41,22 +44,24 @@ class MeasuredPlacements:
     machine: str
 
     @property
-    def told(self) -> str:
-        """Say in one sentence whether the predicted best was better than random."""
-        named = self.totals["placement"].str
-        best, worst, drawn = (self.totals["measured"][named.startswith(one)] for one in (BEST, WORST, RANDOM))
+    def summary(self) -> str:
+        """A sentence that compares the predicted best placement with random ones."""
+        names, measured = self.totals["placement"].str, self.totals["measured"]
+        best, worst, drawn = (measured[names.startswith(prefix)] for prefix in (BEST, WORST, RANDOM))
         took, random = best.mean(), drawn.mean()
-        how = "less" if took < random else "more"
+        sign = "less" if took < random else "more"
+        # no more than random placements differ among each other
+        chance = ", which differ by as much" if abs(took - random) <= ERRORS * drawn.std() else ""
         return (
             f"the predicted best took {took:.1f} s of run time in all, {abs(random - took):.1f} s "
-            f"({abs(1 - took / random):.1%}) {how} than {len(drawn)} placements at random "
-            f"({random:.1f} s on average; it beat {(drawn > took).sum()} of them{_chance(took, drawn)}); "
+            f"({abs(1 - took / random):.1%}) {sign} than {len(drawn)} placements at random "
+            f"({random:.1f} s on average; it beat {(drawn > took).sum()} of them{chance}); "
             f"the predicted worst took {worst.mean():.1f} s"
         )
 
     @property
     def checked(self) -> CheckedAnswer:
-        """The time that the predicted best placement saved, compared with random placements."""
+        """The saved time of the predicted best placement, compared with random placements."""
         drawn = self.totals["placement"].str.startswith(RANDOM)
         predicted = self._saving("predicted", drawn)
         return CheckedAnswer(
@@ -66,9 +71,9 @@ class MeasuredPlacements:
             predicted=predicted if np.isfinite(predicted.seconds) else None,
         )
 
-    def _saving(self, how: str, drawn: pd.Series) -> SavingAnswer:
-        took = float(self.totals[how][self.totals["placement"] == BEST].mean())
-        random = float(self.totals[how][drawn].mean())
+    def _saving(self, column: str, drawn: pd.Series) -> SavingAnswer:
+        seconds = self.totals[column]
+        took, random = float(seconds[self.totals["placement"] == BEST].mean()), float(seconds[drawn].mean())
         return SavingAnswer(seconds=random - took, share=1 - took / random)
 
 
@@ -76,17 +81,12 @@ def checked_on(machine: str, directory: Path = PLACEMENTS) -> CheckedAnswer | No
     """Return the measured saving of a plan for `machine`; None if no plan was measured there."""
     if not (directory / PLACEMENTS_FILE).is_file():
         return None
-    found = read_measured(directory)
-    return found.checked if found.plan.machine == machine else None
-
-
-def _chance(took: float, drawn: pd.Series) -> str:
-    """Say that a difference may be chance where placements at random differ by as much."""
-    return ", which differ by as much" if abs(took - drawn.mean()) <= ERRORS * drawn.std() else ""
+    measured = read_measured(directory)
+    return measured.checked if measured.plan.machine == machine else None
 
 
 def plan_of(path: Path) -> PlaceAnswer:
-    """Read what ``perfjudge corun place --json`` wrote."""
+    """Read a plan of ``perfjudge corun place --json``; InputError for other files."""
     try:
         return PlaceAnswer.model_validate(content_of(path))
     except ValidationError as exc:
@@ -95,14 +95,14 @@ def plan_of(path: Path) -> PlaceAnswer:
 
 
 def read_measured(directory: Path) -> MeasuredPlacements:
-    """Read what ``perfjudge corun measure`` wrote."""
+    """Read the output directory of ``perfjudge corun measure``."""
     plan, rows = plan_of(directory / PLAN), read_table(directory / PLACEMENTS_FILE, PLACEMENT_DTYPES)
     runs = rows.groupby(["placement", "repetition"], sort=True)["corun_seconds"].sum()
     totals = runs.groupby(level=0).agg(
         measured="mean", spread=lambda values: float(np.ptp(values)) / 2, repetitions="size"
     )
-    predicted = {one.name: np.nan if one.seconds is None else one.seconds for one in plan.placements}
-    totals.insert(0, "predicted", [predicted.get(str(name), np.nan) for name in totals.index])
+    predicted = {placement.name: placement.seconds for placement in plan.placements}
+    totals.insert(0, "predicted", np.array([predicted.get(str(name)) for name in totals.index], np.float64))
     totals["foreign"] = rows.groupby("placement")["foreign"].max()
     table = totals.reset_index().sort_values(["predicted", "placement"], ignore_index=True)
     tasks = int(rows.groupby(["placement", "repetition"]).size().iloc[0])
@@ -110,7 +110,7 @@ def read_measured(directory: Path) -> MeasuredPlacements:
 
 
 def measured_text(found: MeasuredPlacements) -> str:
-    """Return predicted and measured totals as a text table, with a summary."""
+    """Return predicted and measured totals as a text table, followed by a summary."""
     rows = [
         (
             str(row["placement"]),
@@ -122,18 +122,14 @@ def measured_text(found: MeasuredPlacements) -> str:
     ]
     numbers = ("predicted", "measured", "repetitions differ by")
     caption = f"{found.tasks} tasks on {found.machine}; seconds of run time in all"
-    return f"{tabulated(('placement', *numbers), rows, numbers=numbers, caption=caption)}{found.told}\n"
-
-
-Floats = NDArray[np.float64]
-#: Placements at random that a total is compared with.
-DRAWS = 1000
-#: Number of random placements to measure along with the best and the worst.
-LISTED = 5
+    return f"{tabulated(('placement', *numbers), rows, numbers=numbers, caption=caption)}{found.summary}\n"
 
 
 def place(tasks: Sequence[str], room: Room, machine: str | None, static: Static, seed: int) -> PlaceAnswer:
-    """Place tasks on equal machines."""
+    """Return the best, the worst and random placements of tasks on equal machines.
+
+    `tasks` may repeat (default: all known tasks of the machine). Run times are None without solo times.
+    """
     meant = machine_of(machine, static)
     everyone = tuple(tasks) or tuple(sorted(static.known.on.get(meant, ())))
     if not everyone:
@@ -142,22 +138,32 @@ def place(tasks: Sequence[str], room: Room, machine: str | None, static: Static,
     room.require(len(everyone))
     names, numbers = np.unique(np.array(everyone, np.str_), return_inverse=True)
     predicted = impacts(names.tolist(), source, static)[np.ix_(numbers, numbers)]
-    known = {name: static.known.seconds(meant, name) for name in names.tolist()}
-    seconds = np.array([known[task] for task in everyone])
+    solo = {name: static.known.seconds(meant, name) for name in names.tolist()}
+    seconds = np.array([solo[task] for task in everyone])
     cost = placement.pairwise(predicted - 1)
     longer = placement.pairwise((predicted - 1) * seconds[:, None])
     alone, number = float(seconds.sum()), len(everyone)
 
-    def put(name: str, found: Placement) -> PlacementAnswer:
-        groups = [[everyone[task] for task in group] for group in found.groups]
-        total = finite(alone + placement.total(list(found.groups), longer))
-        return PlacementAnswer(name=name, groups=groups, slowdown=found.total, seconds=total)
+    def described(name: str, chosen: Placement) -> PlacementAnswer:
+        groups = [[everyone[task] for task in group] for group in chosen.groups]
+        total = finite(alone + placement.total(list(chosen.groups), longer))
+        return PlacementAnswer(name=name, groups=groups, slowdown=chosen.total, seconds=total)
 
     best = placement.best(number, room, cost, seed)
-    first, last = put("best", best), put("worst", placement.worst(number, room, cost, seed))
-    drawn = placement.drawn(number, room, cost, LISTED, seed)
-    totals, times = (placement.random(number, room, one, DRAWS, seed) for one in (cost, longer))
-    random = _random(totals, alone + times)
+    first, last = described(BEST, best), described(WORST, placement.worst(number, room, cost, seed))
+    drawn = enumerate(placement.drawn(number, room, cost, LISTED, seed), 1)
+    totals, longer_by = (placement.random(number, room, costs, DRAWS, seed) for costs in (cost, longer))
+    times = alone + longer_by
+    (low, high), (shortest, longest) = (np.quantile(values, (0.05, 0.95)) for values in (totals, times))
+    random = RandomAnswer(
+        draws=len(totals),
+        mean=totals.mean(),
+        low=low,
+        high=high,
+        seconds=finite(times.mean()),
+        seconds_low=finite(shortest),
+        seconds_high=finite(longest),
+    )
     return PlaceAnswer(
         model=static.ref.answer,
         machine=meant,
@@ -167,26 +173,13 @@ def place(tasks: Sequence[str], room: Room, machine: str | None, static: Static,
         saved_against_random=_saving(first.seconds, random.seconds),
         saved_against_worst=_saving(first.seconds, last.seconds),
         random=random,
-        placements=[first, *(put(f"random-{place}", one) for place, one in enumerate(drawn, 1)), last],
+        placements=[first, *(described(f"{RANDOM}{place}", draw) for place, draw in drawn), last],
         notes=_notes(everyone, meant, source, room, static),
     )
 
 
-def _random(totals: Floats, times: Floats) -> RandomAnswer:
-    (low, high), (shortest, longest) = (np.quantile(one, (0.05, 0.95)) for one in (totals, times))
-    return RandomAnswer(
-        draws=len(totals),
-        mean=totals.mean(),
-        low=low,
-        high=high,
-        seconds=finite(times.mean()),
-        seconds_low=finite(shortest),
-        seconds_high=finite(longest),
-    )
-
-
 def _saving(seconds: float | None, against: float | None) -> SavingAnswer | None:
-    """Return what `seconds` save of `against`; None where a solo time is unknown."""
+    """Return the saving of `seconds` over `against`; None if one of them is unknown."""
     if seconds is None or against is None:
         return None
     return SavingAnswer(seconds=against - seconds, share=1 - seconds / against)
@@ -195,8 +188,8 @@ def _saving(seconds: float | None, against: float | None) -> SavingAnswer | None
 def _notes(tasks: Sequence[str], machine: str, source: str, room: Room, static: Static) -> list[str]:
     notes = []
     if machine not in static.card.machines:
-        told = f'the model was not trained on the machine "{machine}"'
-        notes.append(told if source == machine else f'{told}; the solo runs are those of "{source}"')
+        note = f'the model was not trained on the machine "{machine}"'
+        notes.append(note if source == machine else f'{note}; the solo runs are those of "{source}"')
     strangers = [task for task in dict.fromkeys(tasks) if task not in static.card.tasks]
     if strangers:
         notes.append(f"the model was not trained on {', '.join(strangers)}")

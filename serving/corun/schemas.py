@@ -12,30 +12,30 @@ from serving.http.schemas import ModelAnswer, Name, ServedModel, example, finite
 #: Allowed duration of a run in seconds: clock resolution to a practical maximum.
 SHORTEST, LONGEST = 1e-6, 1e9
 Count = Annotated[float, Field(ge=0, lt=MAX_COUNT, allow_inf_nan=False)]
-#: Most co-runs in one request, co-runners of a task, intervals of a run, and events.
+#: Maximal numbers of co-runs in a request, co-runners of a task, intervals of a run, and events.
 CORUNS, CORUNNERS, INTERVALS, EVENTS = 200, 63, 20_000, 1_000
 Interval = Annotated[float, Field(ge=SHORTEST, le=1e6)]
 Seconds = Annotated[float, Field(ge=SHORTEST, le=LONGEST)]
-#: NaN becomes null.
+#: Number; NaN becomes null.
 Finite = Annotated[float | None, AfterValidator(finite)]
 #: "+" joins the names of tasks.
 Task = Annotated[Name, Field(pattern="^[^+]*$")]
 
 
 class SoloRun(Given):
-    """A task that ran alone, for one that the model does not know, or on a machine that it does not know."""
+    """A solo run of a task or on a machine outside the model's data."""
 
     task: Task
     machine: Name | None = Field(default=None, description="Default: the only machine that the model knows.")
     solo_seconds: Seconds
     events: dict[Name, Count | None] = Field(
-        description="Counts over the whole run; null where perf has none. The model's events are used.",
+        description="Counts over the whole run; null: not counted. Only the model's events are used.",
         max_length=EVENTS,
     )
 
 
 class CorunQuestion(Given):
-    """A task and what runs beside it."""
+    """A task, its co-runners and the machine."""
 
     task: Name
     corunners: list[Name] = Field(min_length=1, max_length=CORUNNERS, description="In any order.")
@@ -43,7 +43,7 @@ class CorunQuestion(Given):
 
 
 class StaticRequest(Given):
-    """Co-runs to be predicted before they run."""
+    """Co-runs to predict before they run."""
 
     model_config = example(
         {
@@ -60,24 +60,22 @@ class StaticRequest(Given):
     )
 
     coruns: list[CorunQuestion] = Field(min_length=1, max_length=CORUNS)
-    tasks: list[SoloRun] = Field(default=[], max_length=CORUNS, description="Solo runs of further tasks.")
+    tasks: list[SoloRun] = Field(default=[], max_length=CORUNS, description="Solo runs of more tasks.")
 
 
 class FirstSeconds(Given):
-    """The first seconds of a run, as perf stat -I counts them."""
+    """Counts of perf stat -I in the first seconds of a run."""
 
     t_seconds: list[Interval] = Field(
         min_length=1, max_length=INTERVALS, description="The end of each interval since the start, ascending."
     )
     events: dict[Name, Annotated[list[Count | None], Field(max_length=INTERVALS)]] = Field(
-        description="Counts within each interval, one per interval; null where perf has none.",
-        min_length=1,
-        max_length=EVENTS,
+        description="Counts per interval; null: not counted.", min_length=1, max_length=EVENTS
     )
 
 
 class OnlineRequest(Given):
-    """The same task alone and beside the others."""
+    """The first seconds of a task, alone and with its co-runners."""
 
     model_config = example(
         {
@@ -96,170 +94,165 @@ class OnlineRequest(Given):
     corun: FirstSeconds
     solo_is_whole: bool | None = Field(
         default=None,
-        description="Whether solo is a whole run, not a beginning. Default: if it lasts longer than corun.",
+        description="Whether solo is a whole run, not a beginning. Default: whether it is longer than corun.",
     )
     machine: Name | None = Field(default=None, description="Default: one that the model was trained on.")
 
 
 class ImpactShareAnswer(BaseModel):
-    """What one thing adds to the impact of the usual co-run."""
+    """The contribution of one feature to the impact, relative to the usual co-run."""
 
     feature: str = Field(
         description="own_<event>, others_<event>: events per second; own_seconds, others_seconds: run times; "
-        "own_coruns, others_coruns: what other co-runs of that side showed; own_rest, others_rest: the sum "
-        "of all that is not named."
+        "own_coruns, others_coruns: other co-runs of that side; own_rest, others_rest: the sum of all "
+        "features that are not listed."
     )
-    #: Of this co-run; null where it was not counted, or is the rest.
-    value: Finite
-    usual: Finite = Field(description="The median over the known tasks of the machine.")
-    contribution: float = Field(description="0.08: adds 0.08 to the impact; all of a co-run add up.")
-    corunners: list[str] = Field(description="Of which co-run, where those with each are added up.")
+    value: Finite = Field(description="Value in this co-run; null if not counted, and for the rest.")
+    usual: Finite = Field(description="Median over the known tasks of the machine.")
+    contribution: float = Field(description="0.08: adds 0.08 to the impact; those of a co-run add up.")
+    corunners: list[str] = Field(description="Co-runners of the explained co-run.")
 
 
 class ImpactDriverAnswer(BaseModel):
-    """What drives an answer."""
+    """The contribution of one event to the impact."""
 
     feature: str
     value: Finite
     usual: Finite
-    contribution: float = Field(description="0.08: with the usual value the impact would be 8 % smaller.")
+    contribution: float = Field(description="0.08: the impact is 8 % larger than with the usual value.")
 
 
 class ExplainedAnswer(BaseModel):
-    """A co-run that drivers explain: the whole, or with each of several co-runners that are added up."""
+    """An explained co-run: the predicted one, or one of the pairs that are added up."""
 
     corunners: list[str]
-    machine: str = Field(description="Whose solo runs they are.")
-    impact: float = Field(description="usual_impact, own and others in sum.")
+    machine: str = Field(description="Machine of the solo runs.")
+    impact: float = Field(description="Sum of usual_impact, own and others.")
     model: str = Field(description="Name and version.")
-    usual_impact: float = Field(description="Of the usual task beside usual ones: medians on that machine.")
-    own: float = Field(description="What is known of the task adds so much to it.")
-    others: float = Field(description="And so much what is known of its co-runners.")
+    usual_impact: float = Field(description="Predicted impact for median features on that machine.")
+    own: float = Field(description="Contribution of the task's features.")
+    others: float = Field(description="Contribution of the co-runners' features.")
 
 
 class Estimate(BaseModel):
-    """An impact (co-run time / solo time) and its prediction interval; null where nothing can be told."""
+    """An impact (co-run time / solo time) and its prediction interval; null without a prediction."""
 
     impact: float | None
     low: float | None
     high: float | None
-    confidence: float = Field(description="The share of impacts that such intervals hold.")
+    confidence: float = Field(description="Nominal coverage of the interval.")
 
 
 class StaticPrediction(Estimate):
-    """How much slower a task gets."""
+    """The predicted slow-down of a task."""
 
     task: str
     corunners: list[str]
-    machine: str | None = Field(description="null where none was named and the model knows several.")
-    solo_seconds: float | None = Field(description="null where the task never ran alone on that machine.")
+    machine: str | None = Field(description="null if not given and the model knows several.")
+    solo_seconds: float | None = Field(description="null without a solo run on that machine.")
     corun_seconds: float | None
     corun_seconds_low: float | None
     corun_seconds_high: float | None
     drivers: list[ImpactShareAnswer] = Field(
-        description="The strongest first; with usual_impact they add up to the impact of each co-run."
+        description="Largest contribution first; with usual_impact they add up to the impact of each co-run."
     )
-    drivers_explain: list[ExplainedAnswer] = Field(description="Of which co-runs; their impacts - 1 add up.")
-    notes: list[str] = Field(
-        description="What to know about it: why an interval is wide, or why nothing can be told."
-    )
+    drivers_explain: list[ExplainedAnswer] = Field(description="Explained co-runs; their impacts - 1 add up.")
+    notes: list[str] = Field(description="Why an interval is wide, or why no prediction is possible.")
 
 
 class StaticAnswer(BaseModel):
-    """Predictions, in the order of the questions."""
+    """Predictions in the order of the co-runs."""
 
     model: ModelAnswer
     predictions: list[StaticPrediction]
-    notes: list[str] = Field(default=[], description="What of the solo runs could not be used.")
+    notes: list[str] = Field(default=[], description="Solo runs that were not used, with reasons.")
 
 
 class OnlineOpinion(Estimate):
-    """What one way of telling says, before they are brought together."""
+    """The estimate of one method, before the estimates are combined."""
 
-    by: str = Field(description="The event whose progress is told, such as instructions; or trained.")
-    so_far: float | None = Field(default=None, description="The impact of what was seen of both runs.")
+    by: str = Field(description="The event that measures progress, such as instructions; or trained.")
+    so_far: float | None = Field(default=None, description="Impact of the observed part of both runs.")
     seen: float | None = Field(
-        default=None, description="The share of the whole run alone that it is; null where it is not known."
+        default=None, description="The observed share of the whole solo run; null if unknown."
     )
 
 
 class OnlineAnswer(Estimate):
-    """How much slower the task gets, from its first seconds."""
+    """The slow-down of a task, predicted from its first seconds."""
 
     model: ModelAnswer
-    sampled_seconds: float = Field(description="Of both runs, that the answer is made from.")
+    sampled_seconds: float = Field(description="Seconds of both runs that were used.")
     drivers: list[ImpactDriverAnswer] = Field(
-        description="Events whose rate changed: value is the rate together, usual that alone."
+        description="Events whose rate changed; value: rate in the co-run, usual: rate alone."
     )
     opinions: list[OnlineOpinion] = Field(
-        default=[], description="By progress, and by the trained model, where they have one."
+        default=[], description="Estimates by progress and by the trained model, as far as available."
     )
     notes: list[str] = Field(
-        description="What was wrong with the samples: why an interval is wide, or why nothing can be told."
+        description="Problems of the samples: why an interval is wide, or why no prediction is possible."
     )
 
 
 class PlacementAnswer(BaseModel):
     """One placement."""
 
-    name: str = Field(description="best, worst, or random-1 and so on.")
-    groups: list[list[str]] = Field(description="The tasks on each machine that is used.")
+    name: str = Field(description="best, worst, random-1, random-2, ...")
+    groups: list[list[str]] = Field(description="The tasks on each used machine.")
     slowdown: float = Field(description="Predicted impact - 1, summed over all tasks.")
     seconds: float | None = Field(description="Predicted co-run seconds, summed over all tasks.")
 
 
 class RandomAnswer(BaseModel):
-    """Predicted slow-downs of placements at random."""
+    """Predicted slow-downs of random placements."""
 
     draws: int
     mean: float
     low: float = Field(description="The 5th percentile.")
     high: float = Field(description="The 95th percentile.")
-    seconds: float | None = Field(default=None, description="Predicted run time, on average.")
-    seconds_low: float | None = Field(default=None, description="Its 5th percentile.")
-    seconds_high: float | None = Field(default=None, description="Its 95th percentile.")
+    seconds: float | None = Field(default=None, description="Mean predicted run time.")
+    seconds_low: float | None = Field(default=None, description="5th percentile of the run time.")
+    seconds_high: float | None = Field(default=None, description="95th percentile of the run time.")
 
 
 class SavingAnswer(BaseModel):
-    """What the best placement saves of the predicted run time of another."""
+    """The run time that the best placement saves compared with another."""
 
-    seconds: float = Field(description="Summed over all tasks; negative where it takes longer.")
-    share: float = Field(description="Of the run time of the other placement.")
+    seconds: float = Field(description="Summed over all tasks; negative if it takes longer.")
+    share: float = Field(description="Share of the run time of the other placement.")
 
 
 class CheckedAnswer(BaseModel):
-    """What a plan for such a machine saved when it was really run."""
+    """The measured saving of an earlier plan for such a machine."""
 
     tasks: int
-    draws: int = Field(description="Placements at random that were run.")
-    saved_against_random: SavingAnswer = Field(description="Measured, on average.")
-    predicted: SavingAnswer | None = Field(description="Of that plan.")
+    draws: int = Field(description="Number of random placements that were run.")
+    saved_against_random: SavingAnswer = Field(description="Mean measured saving.")
+    predicted: SavingAnswer | None = Field(description="Predicted saving of that plan.")
 
 
 class PlaceAnswer(BaseModel):
-    """Where to put tasks; such a file is what ``perfjudge corun measure`` takes."""
+    """A plan of placements, which ``perfjudge corun measure`` can run."""
 
     model: ModelAnswer
-    #: The kind of machine that the solo runs are of.
-    machine: str
+    machine: str = Field(description="Machine of the solo runs.")
     machines: int
     slots: int
     exact: bool = Field(description="Whether no placement can have a smaller predicted slow-down.")
     saved_against_random: SavingAnswer | None = Field(
-        default=None, description="On average; null where a solo time is unknown."
+        default=None, description="Mean saving; null if a solo time is unknown."
     )
     saved_against_worst: SavingAnswer | None = None
     checked: CheckedAnswer | None = Field(
-        default=None, description="null where data/raw/placements has no run of a plan for that machine."
+        default=None, description="null if data/raw/placements has no measured plan for that machine."
     )
     random: RandomAnswer
-    #: The best, the first of those at random, and the worst.
-    placements: list[PlacementAnswer]
+    placements: list[PlacementAnswer] = Field(description="The best, some random ones, and the worst.")
     notes: list[str]
 
 
 class ServedCorun(ServedModel):
-    """A model of co-runs that answers, and what its card says."""
+    """A served model of co-runs, described by its card."""
 
     machines: list[str]
     confidence: float

@@ -1,9 +1,8 @@
-"""Impact before the run: of tasks whose solo runs are known (seed 002, equation 1)."""
+"""Impact before a co-run, from solo runs of its tasks (seed 002, equation 1), and its explanation."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +12,7 @@ from data.tables.problems import nearest
 from features.corun.rates import MOST, OTHERS, OWN, Placed
 from serving.corun.model import Static
 from serving.corun.schemas import (
+    CorunQuestion,
     ExplainedAnswer,
     ImpactDriverAnswer,
     ImpactShareAnswer,
@@ -24,148 +24,57 @@ from training.corun.estimators.arrays import Way, split
 from training.corun.estimators.fitting import Learned, named_of
 from training.estimators.answering import model_answering, require_finite
 
-
-def some(names: Sequence[str], most: int = 4) -> str:
-    """List names, and how many more there are than so many."""
-    more = len(names) - most
-    listed = ", ".join(names[:most])
-    return f"{listed} and {more} more" if more > 0 else listed
-
-
-#: Number of drivers listed per co-run; the remainder of each side is one more.
-NAMED = 4
-#: The run times of a side, what its other co-runs showed, and all of it that is not named.
-SECONDS, CORUNS, REST = "seconds", "coruns", "rest"
-
-
-@dataclass(frozen=True)
-class Things:
-    """Feature groups for attribution: event rates per side, times per side, and times of both together."""
-
-    names: tuple[str, ...]
-    owners: NDArray[np.intp]
-
-    @classmethod
-    def of(cls, columns: Sequence[str], events: Sequence[str]) -> Things:
-        """Tell which thing each column of a model belongs to."""
-        owners = [_thing(column, frozenset(events)) for column in columns]
-        names = (*dict.fromkeys([f"{OWN}{SECONDS}", f"{OTHERS}{SECONDS}", *filter(None, owners)]), "")
-        return cls(names, np.array([names.index(owner) for owner in owners], np.intp))
-
-    def named(self, shares: Sequence[float]) -> dict[str, float]:
-        """Return shares by name; the share of both sides' times is split in half between them."""
-        *single, both = shares
-        found = dict(zip(self.names[:-1], single, strict=True))
-        for side in (OWN, OTHERS):
-            found[f"{side}{SECONDS}"] += both / 2
-        return found
-
-
-def explained(
-    task: str, beside: tuple[str, ...], machine: str, static: Static
-) -> tuple[ExplainedAnswer, list[ImpactShareAnswer]]:
-    """Return the reference co-run of an explanation, and the contributions of the strongest drivers."""
-    columns = static.card.features
-    row = static.known.rows(Placed([task], [beside], [machine]), columns)
-    usual = static.known.usual(machine, len(beside), columns)
-    things = Things.of(columns, static.known.events)
-    values = row[list(columns)].to_numpy(np.float64)[0]
-    model = Learned(static.quick().model, columns)
-    with model_answering(static.card.model):
-        found = split(model, Way(values, usual, things.owners, len(things.names), named_of(row)))
-        numbers = found.impact, found.usual, found.points, found.shares, found.own.share, found.others.share
-        require_finite(static.card.model, "contribution", *numbers)
-    shares = things.named(found.shares.tolist())
-    seen = dict(zip(columns, zip(values.tolist(), usual.tolist(), strict=True), strict=True))
-    rated = [(name, *_seen(name, seen), share) for name, share in shares.items()]
-    shown = ((OWN, found.own), (OTHERS, found.others))
-    rated += [(f"{side}{CORUNS}", one.value, one.usual, one.share) for side, one in shown]
-    each = [_share(name, value, usual, share * found.points, beside) for name, value, usual, share in rated]
-    told = ExplainedAnswer(
-        corunners=list(beside),
-        machine=machine,
-        impact=float(np.exp(found.impact)),
-        model=f"{static.ref.name} {static.ref.version}",
-        usual_impact=float(np.exp(found.usual)),
-        own=_side(OWN, each),
-        others=_side(OTHERS, each),
-    )
-    return told, _listed(each, beside)
-
-
-def strength(share: ImpactShareAnswer) -> tuple[bool, float, str]:
-    """Return the sort key of drivers: the strongest first, remainders last."""
-    return share.feature.endswith(f"_{REST}"), -abs(share.contribution), share.feature
-
-
-def _thing(column: str, events: frozenset[str]) -> str:
-    for prefix, side in ((OWN, OWN), (OTHERS, OTHERS), (MOST, OTHERS)):
-        if column.startswith(prefix):
-            event = column.removeprefix(prefix)
-            return f"{side}{event}" if event in events else f"{side}{SECONDS}"
-    return ""
-
-
-def _seen(name: str, seen: dict[str, tuple[float, float]]) -> tuple[float, float]:
-    """Return the value of a feature and the usual one; times are known by their logarithms."""
-    value, usual = seen.get(name, (np.nan, np.nan))
-    return (np.exp(value), np.exp(usual)) if name.endswith(f"_{SECONDS}") else (value, usual)
-
-
-def _share(
-    feature: str, value: float, usual: float, contribution: float, beside: Sequence[str]
-) -> ImpactShareAnswer:
-    return ImpactShareAnswer(
-        feature=feature, value=value, usual=usual, contribution=contribution, corunners=list(beside)
-    )
-
-
-def _side(side: str, shares: Sequence[ImpactShareAnswer]) -> float:
-    return float(sum(one.contribution for one in shares if one.feature.startswith(side)))
-
-
-def _listed(each: Sequence[ImpactShareAnswer], beside: Sequence[str]) -> list[ImpactShareAnswer]:
-    """Return the strongest drivers in descending order, and the sum of the others of each side."""
-    ranked = sorted(each, key=strength)
-    rest = [
-        _share(f"{side}{REST}", np.nan, np.nan, _side(side, ranked[NAMED:]), beside) for side in (OTHERS, OWN)
-    ]
-    return [one for one in (*ranked[:NAMED], *rest) if one.contribution]
-
-
 Floats = NDArray[np.float64]
-#: How many single reasons an answer gives.
+#: Number of listed drivers per co-run; the others of each side are summed up.
+NAMED = 4
+#: Suffixes of drivers: run times, other co-runs, and the sum of unlisted drivers of a side.
+SECONDS, CORUNS, REST = "seconds", "coruns", "rest"
+#: Number of drivers in an online answer.
 REASONS = 3
-#: Names that an error lists.
-_LISTED = 5
-#: What is null where a question cannot be answered.
+#: Fields that are null without a prediction.
 _UNTOLD = (
     *("impact", "low", "high", "solo_seconds"),
     *("corun_seconds", "corun_seconds_low", "corun_seconds_high"),
 )
 ONLINE_HINT = (
-    "measure 2 s of it alone and of it beside them, and ask: perfjudge corun online SOLO.csv CORUN.csv"
+    "measure 2 s of it alone and of it beside them, and run: perfjudge corun online SOLO.csv CORUN.csv"
 )
 
 
-@dataclass(frozen=True)
-class Question:
-    """A task, its co-runners and the machine; None: the only known machine."""
-
-    task: str
-    beside: tuple[str, ...]
-    machine: str | None = None
+def some(names: Sequence[str], most: int = 4) -> str:
+    """Return the first `most` names, and how many more exist."""
+    more = len(names) - most
+    listed = ", ".join(names[:most])
+    return f"{listed} and {more} more" if more > 0 else listed
 
 
-def ask(questions: Sequence[Question], static: Static) -> StaticAnswer:
-    """Answer questions, in their order."""
-    predictions = [_answered(*_meant(question, static), static) for question in questions]
-    return StaticAnswer(model=static.ref.answer, predictions=predictions)
+def ask(question: CorunQuestion, static: Static) -> StaticAnswer:
+    """Predict one co-run; InputError for unknown tasks or machines."""
+    prediction = _predict(question.task, *_resolve(question, static), static)
+    return StaticAnswer(model=static.ref.answer, predictions=[prediction])
 
 
-def ask_each(questions: Sequence[Question], static: Static, notes: Sequence[str] = ()) -> StaticAnswer:
-    """Answer questions in order; an unanswerable one has no impact, and a note that says why."""
-    predictions = [_told(question, static) for question in questions]
+def ask_each(questions: Sequence[CorunQuestion], static: Static, notes: Sequence[str] = ()) -> StaticAnswer:
+    """Predict co-runs in order; unknown tasks and machines give no impact, but a note with the reason."""
+    predictions = []
+    for question in questions:
+        try:
+            resolved = _resolve(question, static)
+        except InputError as exc:
+            predictions.append(
+                StaticPrediction(
+                    **dict.fromkeys(_UNTOLD),
+                    confidence=static.card.confidence,
+                    task=question.task,
+                    corunners=sorted(question.corunners),
+                    machine=question.machine,
+                    drivers=[],
+                    drivers_explain=[],
+                    notes=[str(exc)],
+                )
+            )
+        else:
+            predictions.append(_predict(question.task, *resolved, static))
     return StaticAnswer(model=static.ref.answer, predictions=predictions, notes=list(notes))
 
 
@@ -182,144 +91,188 @@ def impacts(tasks: Sequence[str], machine: str, static: Static) -> Floats:
 
 
 def machine_of(machine: str | None, static: Static) -> str:
-    """Return the machine that is meant: the one named, or the only one that is known."""
+    """Return the machine, by default the only known one; InputError if several are known."""
     known = sorted(static.known.on)
     if machine is None and len(known) != 1:
-        raise InputError(f"knows {len(known)} machines, such as {_some(known)}; name one (--machine)")
+        raise InputError(f"knows {len(known)} machines, such as {_quoted(known)}; name one (--machine)")
     return known[0] if machine is None else machine
 
 
 def require(tasks: Sequence[str], machine: str, static: Static) -> list[str]:
-    """Return the machines whose solo runs of `tasks` can be used: the one meant, else all that have them."""
+    """Return the machines with usable solo runs of all `tasks`: `machine` if known, else every such machine.
+
+    InputError if a task has no solo run there.
+    """
     on = static.known.on
-    everywhere = frozenset().union(*on.values())
+    everywhere = sorted(frozenset().union(*on.values()))
     for task in tasks:
         if task not in everywhere:
-            close = nearest(task, sorted(everywhere))
-            meant = f'did you mean "{close}"?' if close else _some(sorted(everywhere))
-            problem = f"has no solo run among the {len(everywhere)} that are known ({meant}); {ONLINE_HINT}"
+            close = nearest(task, everywhere)
+            hint = f'did you mean "{close}"?' if close else _quoted(everywhere)
+            problem = f"has no solo run among the {len(everywhere)} that are known ({hint}); {ONLINE_HINT}"
             raise InputError(problem, place=f'task "{task}"')
     if machine in on:
         for task in tasks:
             if task not in on[machine]:
-                there = [name for name in on if task in on[name]]
-                problem = f'has no solo run on "{machine}", but on {_some(there)}; {ONLINE_HINT}'
+                others = [name for name in on if task in on[name]]
+                problem = f'has no solo run on "{machine}", but on {_quoted(others)}; {ONLINE_HINT}'
                 raise InputError(problem, place=f'task "{task}"')
         return [machine]
-    found = [name for name, names in on.items() if names.issuperset(tasks)]
-    if not found:
+    machines = [name for name, names in on.items() if names.issuperset(tasks)]
+    if not machines:
         raise InputError(f"no machine has solo runs of all of {', '.join(dict.fromkeys(tasks))}")
-    return found
+    return machines
 
 
-def _meant(question: Question, static: Static) -> tuple[Question, list[str]]:
-    """Return a question with its machine, and the machines whose solo runs answer it."""
-    machine = machine_of(question.machine, static)
-    if not question.beside:
-        raise InputError(
-            "runs beside nothing; expected at least one other task", place=f'task "{question.task}"'
-        )
-    beside = tuple(sorted(question.beside))
-    return Question(question.task, beside, machine), require([question.task, *beside], machine, static)
+def _resolve(question: CorunQuestion, static: Static) -> tuple[tuple[str, ...], str, list[str]]:
+    """Return the sorted co-runners, the machine, and the machines whose solo runs are used."""
+    machine, corunners = machine_of(question.machine, static), tuple(sorted(question.corunners))
+    return corunners, machine, require([question.task, *corunners], machine, static)
 
 
-def _told(question: Question, static: Static) -> StaticPrediction:
-    try:
-        meant = _meant(question, static)
-    except InputError as exc:
-        return StaticPrediction(
-            **dict.fromkeys(_UNTOLD),
-            confidence=static.card.confidence,
-            task=question.task,
-            corunners=sorted(question.beside),
-            machine=question.machine,
-            drivers=[],
-            drivers_explain=[],
-            notes=[str(exc)],
-        )
-    return _answered(*meant, static)
-
-
-def _answered(asked: Question, sources: list[str], static: Static) -> StaticPrediction:
-    machine = str(asked.machine)
-    found = _impacts(asked, sources, static)
-    # of several machines the middle one stands for the unknown, itself, so that its drivers add up
-    middle = int(np.argsort(found, kind="stable")[(len(found) - 1) // 2])
-    impact = float(found[middle])
-    width, notes = _width(asked, sources, static)
+def _predict(
+    task: str, corunners: tuple[str, ...], machine: str, sources: list[str], static: Static
+) -> StaticPrediction:
+    # pairs are added up where the model has seen fewer co-runners
+    is_sum = len(corunners) > 1 and "beside" not in static.card.features
+    parts = [(other,) for other in corunners] if is_sum else [corunners]
+    by_part = []
+    for part in parts:
+        placed = Placed([task] * len(sources), [part] * len(sources), list(sources))
+        by_part.append(static.impacts(static.known.rows(placed, static.card.features)))
+    candidates = 1 + np.sum([values - 1 for values in by_part], axis=0) if is_sum else by_part[0]
+    # an unknown machine gets the lower median of the known machines, whose drivers add up
+    middle = int(np.argsort(candidates, kind="stable")[(len(candidates) - 1) // 2])
+    impact = float(candidates[middle])
+    width, notes = _width([task, *corunners], machine, sources, static, is_sum=is_sum)
     with model_answering(static.card.model):
         low, high = impact / np.exp(width), impact * np.exp(width)
     require_finite(static.card.model, "impact", low, high)
-    parts = [explained(one.task, one.beside, sources[middle], static) for one in _parts(asked, static)]
-    seconds = static.known.seconds(machine, asked.task)
+    explanations = [explained(task, part, sources[middle], static) for part in parts]
+    seconds = static.known.seconds(machine, task)
     return StaticPrediction(
         impact=impact,
         low=low,
         high=high,
         confidence=static.card.confidence,
-        task=asked.task,
-        corunners=list(asked.beside),
+        task=task,
+        corunners=list(corunners),
         machine=machine,
         solo_seconds=finite(seconds),
         corun_seconds=finite(seconds * impact),
         corun_seconds_low=finite(seconds * low),
         corun_seconds_high=finite(seconds * high),
-        drivers=sorted((one for _, own in parts for one in own), key=strength),
-        drivers_explain=[told for told, _ in parts],
+        drivers=sorted((driver for _, drivers in explanations for driver in drivers), key=strength),
+        drivers_explain=[explanation for explanation, _ in explanations],
         notes=notes,
     )
 
 
-def _parts(question: Question, static: Static) -> list[Question]:
-    """Return the pairs that are added up where the model has seen fewer co-runners, else the co-run."""
-    if len(question.beside) > 1 and "beside" not in static.card.features:
-        return [replace(question, beside=(other,)) for other in question.beside]
-    return [question]
-
-
-def _impacts(question: Question, machines: Sequence[str], static: Static) -> Floats:
-    """Return the impact on each machine, shape (n_machines,)."""
-    parts = _parts(question, static)
-    if len(parts) > 1:
-        return 1 + np.sum([_impacts(part, machines, static) - 1 for part in parts], axis=0)
-    rows = static.known.rows(_placed(question, machines), static.card.features)
-    return static.impacts(rows)
-
-
-def _placed(question: Question, machines: Sequence[str]) -> Placed:
-    number = len(machines)
-    return Placed([question.task] * number, [question.beside] * number, list(machines))
-
-
-def _width(question: Question, sources: list[str], static: Static) -> tuple[float, list[str]]:
-    """Return the half width of the interval on the scale of log impact, and why it is that wide."""
-    card, machine = static.card, str(question.machine)
-    everyone = [question.task, *question.beside]
-    width = card.half_width(machine, everyone)
-    notes = []
-    strangers = [task for task in dict.fromkeys(everyone) if task not in card.tasks]
+def _width(
+    tasks: list[str], machine: str, sources: list[str], static: Static, *, is_sum: bool
+) -> tuple[float, list[str]]:
+    """Return half the width of the interval of log impact, and notes on why it is wider."""
+    card = static.card
+    width, notes = card.half_width(machine, tasks), []
+    strangers = [task for task in dict.fromkeys(tasks) if task not in card.tasks]
     if strangers:
         notes.append(f"the model was not trained on {', '.join(strangers)}: the interval is wider for it")
     if machine not in card.machines:
-        told = f'the model was not trained on the machine "{machine}": the interval is wider for it'
+        note = f'the model was not trained on the machine "{machine}": the interval is wider for it'
         if machine not in static.known.on:
-            told += f"; the solo runs are those of {_some(sources)}"
-        notes.append(told)
-    if len(_parts(question, static)) > 1:
-        # no design measured this; the same allowance as for a machine that training knew nothing like
+            note += f"; the solo runs are those of {_quoted(sources)}"
+        notes.append(note)
+    if is_sum:
+        # not measured by any split, so the width is that of a machine unlike the training data
         width = max(width, 2 * max(card.half_widths.values()))
         notes.append(
-            f"the model has seen no task beside {len(question.beside)} others: the slow-downs by each are "
+            f"the model has seen no task beside {len(tasks) - 1} others: the slow-downs by each are "
             "added up, and the interval is wider for it"
         )
     return width, notes
 
 
+def _quoted(names: Sequence[str]) -> str:
+    return some([f'"{name}"' for name in names], 5)
+
+
+def explained(
+    task: str, beside: tuple[str, ...], machine: str, static: Static
+) -> tuple[ExplainedAnswer, list[ImpactShareAnswer]]:
+    """Return the reference co-run of an explanation, and the contributions of the strongest drivers."""
+    columns, events = static.card.features, frozenset(static.known.events)
+    row = static.known.rows(Placed([task], [beside], [machine]), columns)
+    usual = static.known.usual(machine, len(beside), columns)
+    values = row[list(columns)].to_numpy(np.float64)[0]
+    owners = [_driver_of(column, events) for column in columns]
+    # the run times of both sides together have the name ""
+    names = [*dict.fromkeys([f"{OWN}{SECONDS}", f"{OTHERS}{SECONDS}", *filter(None, owners)]), ""]
+    places = np.array([names.index(owner) for owner in owners], np.intp)
+    model = Learned(static.quick().model, columns)
+    with model_answering(static.card.model):
+        parts = split(model, Way(values, usual, places, len(names), named_of(row)))
+        numbers = parts.impact, parts.usual, parts.points, parts.shares, parts.own.share, parts.others.share
+        require_finite(static.card.model, "contribution", *numbers)
+    shares = dict(zip(names, parts.shares.tolist(), strict=True))
+    both_times = shares.pop("")
+    for side in (OWN, OTHERS):
+        shares[f"{side}{SECONDS}"] += both_times / 2
+    seen = dict(zip(columns, zip(values.tolist(), usual.tolist(), strict=True), strict=True))
+    drivers = []
+    for name, share in shares.items():
+        value, typical = seen.get(name, (np.nan, np.nan))
+        if name.endswith(f"_{SECONDS}"):
+            # the features are logarithms of times
+            value, typical = np.exp(value), np.exp(typical)
+        drivers.append(_share(name, value, typical, share * parts.points, beside))
+    for side, other in ((OWN, parts.own), (OTHERS, parts.others)):
+        drivers.append(
+            _share(f"{side}{CORUNS}", other.value, other.usual, other.share * parts.points, beside)
+        )
+    explanation = ExplainedAnswer(
+        corunners=list(beside),
+        machine=machine,
+        impact=float(np.exp(parts.impact)),
+        model=f"{static.ref.name} {static.ref.version}",
+        usual_impact=float(np.exp(parts.usual)),
+        own=_sum_of_side(OWN, drivers),
+        others=_sum_of_side(OTHERS, drivers),
+    )
+    ranked = sorted(drivers, key=strength)
+    rest = [
+        _share(f"{side}{REST}", np.nan, np.nan, _sum_of_side(side, ranked[NAMED:]), beside)
+        for side in (OTHERS, OWN)
+    ]
+    return explanation, [driver for driver in (*ranked[:NAMED], *rest) if driver.contribution]
+
+
+def strength(share: ImpactShareAnswer) -> tuple[bool, float, str]:
+    """Return the sort key of drivers: the strongest first, remainders last."""
+    return share.feature.endswith(f"_{REST}"), -abs(share.contribution), share.feature
+
+
+def _driver_of(column: str, events: frozenset[str]) -> str:
+    """Return the driver of a feature: a rate or the run times of a side; empty: run times of both sides."""
+    for prefix, side in ((OWN, OWN), (OTHERS, OTHERS), (MOST, OTHERS)):
+        if column.startswith(prefix):
+            event = column.removeprefix(prefix)
+            return f"{side}{event if event in events else SECONDS}"
+    return ""
+
+
+def _share(
+    feature: str, value: float, usual: float, contribution: float, beside: Sequence[str]
+) -> ImpactShareAnswer:
+    return ImpactShareAnswer(
+        feature=feature, value=value, usual=usual, contribution=contribution, corunners=list(beside)
+    )
+
+
+def _sum_of_side(side: str, shares: Sequence[ImpactShareAnswer]) -> float:
+    return float(sum(share.contribution for share in shares if share.feature.startswith(side)))
+
+
 def strongest(drivers: Sequence[ImpactDriverAnswer]) -> list[ImpactDriverAnswer]:
-    """Return the few that change the answer most, the strongest first."""
-    ranked = sorted(drivers, key=lambda one: (-abs(np.log1p(one.contribution)), one.feature))
-    return [one for one in ranked[:REASONS] if one.contribution]
-
-
-def _some(names: Sequence[str]) -> str:
-    return some([f'"{name}"' for name in names], _LISTED)
+    """Return at most `REASONS` drivers with non-zero contributions, the largest factor first."""
+    ranked = sorted(drivers, key=lambda driver: (-abs(np.log1p(driver.contribution)), driver.feature))
+    return [driver for driver in ranked[:REASONS] if driver.contribution]

@@ -1,4 +1,4 @@
-"""Answers about fingerprints: profiles of applications, and the commands ``perfjudge irup``."""
+"""Plugin of the family fingerprints, and the commands ``perfjudge irup``."""
 
 from __future__ import annotations
 
@@ -10,21 +10,18 @@ import typer
 from serving.options import AsJson, Better, KeepGoing, Output, Seed
 from serving.supply import FamilyPlugin, Importing, deferred, named
 
-group = typer.Typer(
-    help="Which resources does an application lean on, and did that change?", no_args_is_help=True
-)
-#: How profiles are given.
+group = typer.Typer(help="Resources that an application depends on, and their changes.", no_args_is_help=True)
+#: Output formats of profiles.
 Form = Literal["text", "json", "html"]
 Given = Annotated[
     Form | None,
     typer.Option(
         "--format",
-        help="How the answer is given; html is a page of its own. Default: as the suffix of -o says, or"
-        " text.",
+        help="Output format; html is a self-contained page (default: by the suffix of -o, or text).",
     ),
 ]
-Metric = Annotated[str, typer.Option("--metric", help="What the values of a CSV file are.")]
-Direction = Annotated[Better, typer.Option("--better", help="Which values of a CSV file are better.")]
+Metric = Annotated[str, typer.Option("--metric", help="Name of the values of a CSV file.")]
+Direction = Annotated[Better, typer.Option("--better", help="Better values of a CSV file.")]
 SUPPLY = FamilyPlugin(
     page=deferred("serving.fingerprints.page.page"),
     importing=Importing(
@@ -57,7 +54,7 @@ def irup_profile(  # noqa: PLR0917 - typer hands options over by name
     metric: Metric = "seconds",
     better: Direction = "lower",
     predict: Annotated[
-        bool, typer.Option("--predict", help="Also predict machines that were only fingerprinted.")
+        bool, typer.Option("--predict", help="Predict machines without a value, too.")
     ] = False,
     keep_going: KeepGoing = False,
     seed: Seed = None,
@@ -65,7 +62,7 @@ def irup_profile(  # noqa: PLR0917 - typer hands options over by name
     as_json: AsJson = False,
     output: Output = None,
 ) -> int:
-    """Tell which resources an application leans on, and how far that can be trusted."""
+    """Infer the resources that an application depends on, and the reliability of the result."""
     from serving.answering import form_of
     from serving.fingerprints.command import learning, profile_machines
 
@@ -76,20 +73,20 @@ def irup_profile(  # noqa: PLR0917 - typer hands options over by name
 
 @group.command("diff")
 def irup_diff(  # noqa: PLR0917 - typer hands options over by name
-    a: Annotated[str, typer.Argument(metavar="A", help="A profile that `irup profile --json` wrote.")],
+    a: Annotated[str, typer.Argument(metavar="A", help="A profile of `irup profile --json`.")],
     b: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
     machines: Annotated[
         Path | None,
         typer.Option(
             "--machines",
             metavar="MACHINES",
-            help="Fingerprints as for `irup profile`; A and B are applications then, as there.",
+            help="Fingerprints as for `irup profile`; then A and B are applications.",
         ),
     ] = None,
     metric: Metric = "seconds",
     better: Direction = "lower",
     fail_on_regression: Annotated[
-        bool, typer.Option("--fail-on-regression", help="Exit with 1 if a stressor really moved.")
+        bool, typer.Option("--fail-on-regression", help="Exit with 1 if a stressor changed significantly.")
     ] = False,
     keep_going: KeepGoing = False,
     seed: Seed = None,
@@ -97,7 +94,7 @@ def irup_diff(  # noqa: PLR0917 - typer hands options over by name
     as_json: AsJson = False,
     output: Output = None,
 ) -> int:
-    """Tell whether two profiles differ, and in which stressors."""
+    """Test whether two profiles differ, and in which stressors."""
     from serving.answering import form_of
     from serving.fingerprints.command import compare_profiles, learning
 

@@ -1,9 +1,9 @@
-"""What ``perfjudge irup profile`` and ``irup diff`` do: read, learn, print."""
+"""The commands ``perfjudge irup profile`` and ``irup diff``, and the endpoint for profiles."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
@@ -23,17 +23,17 @@ from serving.fingerprints.schemas import IrupRequest, ProfileAnswer
 from serving.http.bodies import JSON, Answered, request_of
 from serving.http.schemas import RefusedError
 from serving.supply import MEBIBYTE, Counts, Endpoint
-from training.fingerprints.differences import ProfileDifference, difference
+from training.fingerprints.differences import difference
 from training.fingerprints.prediction import Prediction, predict
-from training.fingerprints.profiles import Profile, profile
+from training.fingerprints.profiles import profile
 
-#: The seed of all that is drawn at random, unless another is given.
+#: Default random seed.
 SEED = 20261121
 
 
 @dataclass(frozen=True)
 class Learning:
-    """How profiles are learned."""
+    """Settings of learning: the value column of CSV files, the seed, and parameters."""
 
     measure: ValueColumn = field(default_factory=lambda: ValueColumn("", *RUNNING_TIME))
     keep_going: bool = False
@@ -42,9 +42,9 @@ class Learning:
 
 
 def learning(metric: str, better: str, seed: int | None, *, keep_going: bool) -> Learning:
-    """Return the learning settings from the options; InputError if `metric` is empty."""
+    """Return the settings from the options of a command; InputError if `metric` is empty."""
     if not metric.strip():
-        raise InputError('--metric="" must say what the values are, such as "seconds"')
+        raise InputError('--metric="" must name the values, such as "seconds"')
     return Learning(ValueColumn("", metric.strip(), better), keep_going, SEED if seed is None else seed)
 
 
@@ -53,17 +53,17 @@ def profile_machines(
 ) -> int:
     """Write the profile of an application as text, json or html, and return the exit code."""
     tables = _tables(machines, learning)
-    question = asked(with_application(tables, application, learning.measure), learning.section)
-    found = profile(question.measured, learning.section.profile, learning.seed)
-    predictions = predicted(question, learning) if predicting else ()
+    data = asked(with_application(tables, application, learning.measure), learning.section)
+    learned = profile(data.measured, learning.section.profile, learning.seed)
+    predictions = predicted(data, learning) if predicting else ()
     if form == "json":
-        text = irup_json.file_text(found, predictions, question.warnings)
+        text = irup_json.file_text(learned, predictions, data.warnings)
     else:
-        _tell(question.briefly)
+        _print_warnings(data.briefly)
         if form == "html":
-            text = irup_page.profile_page(found, predictions, question.warnings)
+            text = irup_page.profile_page(learned, predictions, data.warnings)
         else:
-            text = irup_json.profile_text(found, predictions, predicting=predicting)
+            text = irup_json.profile_text(learned, predictions, predicting=predicting)
     write(text.encode(), output)
     return 0
 
@@ -79,45 +79,36 @@ def compare_profiles(
     fail_on_regression: bool,
 ) -> int:
     """Write the difference of two profiles as text, json or html, and return the exit code."""
-    first, second = _pair(a, b, machines, learning)
-    found = difference(first, second, learning.section.profile, learning.seed)
-    write(_DIFFERENCES[form](found).encode(), output)
-    return 1 if fail_on_regression and found.significant and not found.reasons else 0
-
-
-_DIFFERENCES: dict[str, Callable[[ProfileDifference], str]] = {
-    "text": irup_json.difference_lines,
-    "json": irup_json.difference_text,
-    "html": irup_page.difference_page,
-}
-
-
-def predicted(question: AskedApplication, learning: Learning) -> Sequence[Prediction]:
-    """Predict the application on the machines that have no value of it."""
-    machines, rates = question.only_fingerprinted()
-    if not len(machines):
-        return ()
-    confidence = learning.section.profile.confidence
-    return predict(question.measured, machines, rates, confidence, learning.seed)
-
-
-def _pair(a: str, b: str, machines: Path | None, learning: Learning) -> tuple[Profile, Profile]:
-    """Learn both profiles, over the stressors that both have."""
     if machines is None:
         sides = [irup_json.read(Path(name)) for name in (a, b)]
     else:
         tables = _tables(machines, learning)
-        questions = [
-            asked(with_application(tables, name, learning.measure), learning.section) for name in (a, b)
-        ]
-        _tell(dict.fromkeys(line for question in questions for line in question.briefly))
-        sides = [question.measured for question in questions]
+        data = [asked(with_application(tables, name, learning.measure), learning.section) for name in (a, b)]
+        _print_warnings(dict.fromkeys(line for application in data for line in application.briefly))
+        sides = [application.measured for application in data]
     common = [column for column in sides[0].columns if column in sides[1].columns]
     if not common:
         raise InputError("the two profiles have no stressor in common", place=f'"{a}" and "{b}"')
-    alike = [side.only([side.columns.index(column) for column in common]) for side in sides]
-    first, second = (profile(side, learning.section.profile, learning.seed) for side in alike)
-    return first, second
+    params, seed = learning.section.profile, learning.seed
+    first, second = (
+        profile(side.only([side.columns.index(column) for column in common]), params, seed) for side in sides
+    )
+    found = difference(first, second, params, seed)
+    as_text = {
+        "text": irup_json.difference_lines,
+        "json": irup_json.difference_text,
+        "html": irup_page.difference_page,
+    }
+    write(as_text[form](found).encode(), output)
+    return 1 if fail_on_regression and found.significant and not found.reasons else 0
+
+
+def predicted(data: AskedApplication, learning: Learning) -> Sequence[Prediction]:
+    """Predict the application on the machines without a value."""
+    machines, rates = data.only_fingerprinted()
+    if not len(machines):
+        return ()
+    return predict(data.measured, machines, rates, learning.section.profile.confidence, learning.seed)
 
 
 def _tables(machines: Path, learning: Learning) -> FingerprintTables:
@@ -126,15 +117,15 @@ def _tables(machines: Path, learning: Learning) -> FingerprintTables:
     return tables
 
 
-def _tell(warnings: Iterable[str]) -> None:
+def _print_warnings(warnings: Iterable[str]) -> None:
     sys.stderr.writelines(f"{one_line(warning)}\n" for warning in warnings)
 
 
 def imported(kind: str, sources: list[Path], directory: Path, *, keep_going: bool) -> Counts:
     """Write the tables of fingerprints to `directory`; errors as of `data.fingerprints.formats.read`."""
     reading = fingerprint_formats.read(kind, sources, keep_going=keep_going)
-    reading.tables.write(directory)
     tables = reading.tables
+    tables.write(directory)
     rows = {
         "machines": tables.machines["machine"].nunique(),
         "rates": len(tables.machines),
@@ -145,31 +136,27 @@ def imported(kind: str, sources: list[Path], directory: Path, *, keep_going: boo
 
 
 def answer_irup(body: bytes) -> Answered:
-    """Profile the application of a request, and predict it on the machines that have no value of it."""
+    """Profile the application of a request, and predict it on the machines without a value."""
     request, problems = request_of(body, IrupRequest), Problems(keep_going=True)
     try:
         tables = tables_of(request, problems)
     except InputError as exc:
         raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(exc)) from exc
-    warnings = [f"left out: {told}" for told in problems.skipped]
-    try:
-        return Answered.of(_learned(tables, warnings))
-    except InputError as exc:
-        return Answered.of(nothing_learned(request, str(exc), warnings))
-
-
-def _learned(tables: FingerprintTables, warnings: Sequence[str]) -> ProfileAnswer:
-    """Learn a profile; InputError if too little is left of the machines, the stressors or the application."""
+    warnings = [f"left out: {problem}" for problem in problems.skipped]
     learning = Learning()
-    question = asked(tables, learning.section)
-    found = profile(question.measured, learning.section.profile, learning.seed)
     predictions: Sequence[Prediction] = ()
-    told = [*warnings, *question.warnings]
     try:
-        predictions = predicted(question, learning)
+        data = asked(tables, learning.section)
+        learned = profile(data.measured, learning.section.profile, learning.seed)
     except InputError as exc:
-        told.append(f"nothing is predicted: {exc}")
-    return answer(found, predictions, told)
+        # too few machines or stressors, or no application
+        return Answered.of(nothing_learned(request, str(exc), warnings))
+    warnings += data.warnings
+    try:
+        predictions = predicted(data, learning)
+    except InputError as exc:
+        warnings.append(f"nothing is predicted: {exc}")
+    return Answered.of(answer(learned, predictions, warnings))
 
 
 def doors() -> list[Endpoint]:
@@ -178,7 +165,7 @@ def doors() -> list[Endpoint]:
         Endpoint(
             "/v1/irup",
             "profile_application",
-            "Tell what an application leans on, how far that can be trusted, and predict it elsewhere.",
+            "Infer the resources that an application depends on, and predict it on other machines.",
             IrupRequest,
             ProfileAnswer,
             {JSON: lambda body, _: answer_irup(body)},

@@ -1,4 +1,4 @@
-"""Input of a profile: fingerprints and one application, from files or from a request."""
+"""Input of a profile: fingerprints and one application, from files or a request."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from data.tables.problems import SHOWN, Problems
 from features.fingerprints.matrix import EVERY_THREAD, FingerprintTable, Measured, featurize
 from serving.fingerprints.schemas import RUNS, Application, IrupRequest, Machine
 
-#: Rates and values that a request may hold.
+#: Maximal number of rates and values in a request.
 CELLS = 500_000
 
 
 @dataclass(frozen=True)
 class AskedApplication:
-    """One application with the fingerprints of its machines."""
+    """One application with the fingerprints of its machines, and the decisions on invalid data."""
 
     table: FingerprintTable
     measured: Measured
@@ -35,26 +35,29 @@ class AskedApplication:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """All of the decisions, a line each."""
-        return self._told(sys.maxsize)
+        """All decisions, one per line."""
+        return self._decision_lines(sys.maxsize)
 
     @property
     def briefly(self) -> tuple[str, ...]:
-        """The first of the decisions of each kind, and how many more there are."""
-        return self._told(SHOWN)
+        """The first decisions of each kind, and the number of others."""
+        return self._decision_lines(SHOWN)
 
-    def _told(self, shown: int) -> tuple[str, ...]:
-        told = [line.removeprefix("warning: ") for line in self.decisions.explained(shown)]
+    def _decision_lines(self, shown: int) -> tuple[str, ...]:
+        lines = [line.removeprefix("warning: ") for line in self.decisions.explained(shown)]
         gaps = self.decisions.imputed.groupby("machine")["stressor"].unique()
         for machine, stressors in gaps.head(shown).items():
             named = f"{', '.join(stressors[:shown])}{_more(len(stressors), shown)}"
-            told.append(f'imputed on machine "{machine}": {named}')
+            lines.append(f'imputed on machine "{machine}": {named}')
         if len(gaps) > shown:
-            told.append(f"... and gaps of {len(gaps) - shown} more machines")
-        return tuple(told)
+            lines.append(f"... and gaps of {len(gaps) - shown} more machines")
+        return tuple(lines)
 
     def only_fingerprinted(self) -> tuple[NDArray[np.str_], NDArray[np.float64]]:
-        """Return the machines without a value, and their rates: geometric means over the repetitions."""
+        """Return the machines without a value, and their rates (geometric means over repetitions).
+
+        Shapes (n_machines,) and (n_machines, n_stressors).
+        """
         runs = self.table.runs
         others = runs[~runs["machine"].isin(self.measured.machines)]
         rates = np.exp(np.log(others[list(self.table.columns)]).groupby(others["machine"]).mean())
@@ -67,26 +70,23 @@ def read_machines(
     """Read fingerprints in any supported format; return them and the skipped errors."""
     if not path.exists():
         raise InputError("no such file or directory", file=path)
-    kind = _format(path)
+    signs = {kind: known.sign for kind, known in fingerprint_formats.FORMATS.items()}
+    kinds = ["tables"] if path.is_file() else [kind for kind in signs if (path / signs[kind]).is_file()]
+    if not kinds:
+        expected = ", ".join(f"{sign} ({kind})" for kind, sign in signs.items())
+        raise InputError(f"holds no fingerprints; expected one of {expected}, or a CSV file", file=path)
     try:
-        reading = fingerprint_formats.read(kind, [path], keep_going=keep_going)
+        reading = fingerprint_formats.read(kinds[0], [path], keep_going=keep_going)
     except InputError as exc:
         raise exc.within(path) from exc
     return reading.tables, reading.skipped
 
 
-def _format(path: Path) -> str:
-    if path.is_file():
-        return "tables"
-    for kind, known in fingerprint_formats.FORMATS.items():
-        if (path / known.sign).is_file():
-            return kind
-    expected = ", ".join(f"{known.sign} ({kind})" for kind, known in fingerprint_formats.FORMATS.items())
-    raise InputError(f"holds no fingerprints; expected one of {expected}, or a CSV file", file=path)
-
-
 def with_application(tables: FingerprintTables, application: str, measure: ValueColumn) -> FingerprintTables:
-    """Return the fingerprints with one application: from a CSV file, or measured along with them."""
+    """Return the fingerprints with one application: of `tables`, or from a CSV file.
+
+    InputError if `application` is neither.
+    """
     known = sorted(tables.applications["application"].unique())
     if application in known:
         chosen = tables.applications[tables.applications["application"] == application]
@@ -98,33 +98,33 @@ def with_application(tables: FingerprintTables, application: str, measure: Value
             Path(application), named, int(tables.machines["repetition"].max())
         )
     else:
-        told = "is no file, and no application was measured with these fingerprints"
+        problem = "is no file, and no application was measured with these fingerprints"
         if known:
-            these = f"{', '.join(known[:SHOWN])}{_more(len(known))}"
-            told = f"is neither a file nor an application of these machines: {these}"
-        raise InputError(told, place=f'"{application}"')
+            names = f"{', '.join(known[:SHOWN])}{_more(len(known), SHOWN)}"
+            problem = f"is neither a file nor an application of these machines: {names}"
+        raise InputError(problem, place=f'"{application}"')
     return FingerprintTables(tables.machines, chosen.reset_index(drop=True), tables.hosts)
 
 
 def asked(tables: FingerprintTables, section: Fingerprints) -> AskedApplication:
-    """Join the only application of `tables` with the fingerprints that are valid for learning."""
+    """Return the only application of `tables` with the valid fingerprints of its machines."""
     decisions = decide(tables, section.checks.missing)
     table = featurize(decisions.kept(tables), section.featurize.threads)
     application = str(tables.applications["application"].iloc[0])
     return AskedApplication(table, table.measured(application), decisions)
 
 
-def _more(number: int, shown: int = SHOWN) -> str:
+def _more(number: int, shown: int) -> str:
     return f" and {number - shown} more" if number > shown else ""
 
 
 def tables_of(request: IrupRequest, problems: Problems) -> FingerprintTables:
-    """Return the tables of a request."""
+    """Return the tables of a request, without invalid rows; InputError if it holds too much."""
     machines: dict[str, Machine] = {}
     for place, machine in enumerate(request.machines):
         if machines.setdefault(machine.machine, machine) is not machine:
-            told = f'machine "{machine.machine}" stands twice; the first counts'
-            problems.add(InputError(told, place=f"machines[{place}]"))
+            problem = f'machine "{machine.machine}" occurs twice; the first counts'
+            problems.add(InputError(problem, place=f"machines[{place}]"))
     rates, values = list(_rates(machines.values())), list(_values(request.application))
     if len(rates) + len(values) > CELLS:
         problem = f"holds {len(rates) + len(values)} rates and values; expected at most {CELLS}"
@@ -138,7 +138,7 @@ def tables_of(request: IrupRequest, problems: Problems) -> FingerprintTables:
 
 def _rates(machines: Iterable[Machine]) -> Iterator[dict[str, Any]]:
     for machine in machines:
-        for name, repetition, rate in _each(machine.rates):
+        for name, repetition, rate in _repetitions(machine.rates):
             yield {
                 "machine": machine.machine,
                 "stressor": name.removesuffix(EVERY_THREAD),
@@ -149,14 +149,13 @@ def _rates(machines: Iterable[Machine]) -> Iterator[dict[str, Any]]:
 
 
 def _values(application: Application) -> Iterator[dict[str, Any]]:
-    """Yield the application's values; their repetitions are those of no fingerprint."""
+    """Yield the rows of the application; their repetitions differ from those of fingerprints."""
     about = {"application": application.name, "metric": application.metric, "better": application.better}
-    for machine, repetition, value in _each(application.values):
+    for machine, repetition, value in _repetitions(application.values):
         yield {**about, "machine": machine, "repetition": RUNS + repetition, "value": value}
 
 
-def _each(named: Mapping[str, Any]) -> Iterator[tuple[str, int, Any]]:
-    """Yield each value with its name and repetition; a single one is the first."""
-    for name, given in named.items():
-        for repetition, value in enumerate(given if isinstance(given, list) else [given], 1):
+def _repetitions(values_by_name: Mapping[str, Any]) -> Iterator[tuple[str, int, Any]]:
+    for name, values in values_by_name.items():
+        for repetition, value in enumerate(values if isinstance(values, list) else [values], 1):
             yield name, repetition, value

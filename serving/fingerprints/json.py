@@ -1,4 +1,4 @@
-"""Profiles, predictions and differences as JSON, and profiles back from it."""
+"""Profiles, predictions and differences as text and JSON, and measurements from JSON."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from training.fingerprints.differences import ProfileDifference
 from training.fingerprints.prediction import Prediction
 from training.fingerprints.profiles import Profile
 
-#: Stressors that are printed; ``--json`` has them all.
+#: Maximal number of printed stressors; ``--json`` has all.
 SHOWN = 10
 _UNKNOWN = "-"
 
 
 def profile_text(profile: Profile, predictions: Sequence[Prediction], *, predicting: bool) -> str:
-    """Return the verdict on the profile, its trust figures, the ranking, and the predictions if `predicting`.
+    """Return the verdict on the profile, its figures, the ranking, and the predictions if `predicting`.
 
-    A profile that cannot be trusted is marked before its ranking and on every line of it.
+    Every line of the ranking of an untrusted profile says so.
     """
     measured, trust = profile.measured, profile.trust
     error = _UNKNOWN if math.isnan(trust.median_error) else f"{trust.median_error:.1%}"
@@ -44,35 +44,35 @@ def profile_text(profile: Profile, predictions: Sequence[Prediction], *, predict
         _ranking(profile),
     ]
     if predicting:
-        parts.append(_predictions(predictions) if predictions else _NOTHING_TO_PREDICT)
+        nothing = "Every machine with a fingerprint has a value: nothing to predict.\n"
+        parts.append(_predictions(predictions) if predictions else nothing)
     return "\n".join(parts)
-
-
-_NOTHING_TO_PREDICT = "Every machine with a fingerprint has a value: there is nothing to predict.\n"
 
 
 def difference_lines(difference: ProfileDifference) -> str:
     """Return the significant changes, the verdict of the paper's algorithm, and the largest changes."""
-    lines = [f"{difference.a} -> {difference.b}: {_moved(difference)}", *difference.reasons]
+    if difference.reasons:
+        summary = "unknown, because"
+    elif difference.moved:
+        summary = f"changed significantly: {', '.join(difference.moved)}"
+    else:
+        summary = "no stressor changed significantly"
     stops = difference.stops_at
     seed = f"stops at {stops}: not equivalent" if stops else "walks to the end: equivalent"
-    lines.append(f"the seed's algorithm (tolerance {difference.tolerance:g}) {seed}")
-    return "\n".join([*lines, "", _changes(difference)])
-
-
-def _moved(difference: ProfileDifference) -> str:
-    if difference.reasons:
-        return "cannot be told, because"
-    moved = difference.moved
-    return f"really moved: {', '.join(moved)}" if moved else "no stressor really moved"
+    lines = [
+        f"{difference.a} -> {difference.b}: {summary}",
+        *difference.reasons,
+        f"the seed's algorithm (tolerance {difference.tolerance:g}) {seed}",
+        "",
+    ]
+    return "\n".join([*lines, _changes(difference)])
 
 
 def _ranking(profile: Profile) -> str:
     enough = profile.trust.enough
-    rest = len(profile.features) - SHOWN
-    caption = f"{rest} more with --json" if rest > 0 else None
-    if not enough:
-        caption = "not enough diversity: this order means nothing" + (f"; {caption}" if caption else "")
+    captions = [] if enough else ["not enough diversity: this order means nothing"]
+    if len(profile.features) > SHOWN:
+        captions.append(f"{len(profile.features) - SHOWN} more with --json")
     numbers = "importance", "interval", "permutation"
     rows = [
         (
@@ -86,16 +86,18 @@ def _ranking(profile: Profile) -> str:
         for row in profile.features.head(SHOWN).to_dict("records")
     ]
     columns = ("stressor", "categories", *numbers, *(() if enough else ("trusted",)))
-    return tabulated(columns, rows, numbers=numbers, caption=caption)
+    return tabulated(columns, rows, numbers=numbers, caption="; ".join(captions) or None)
 
 
 def _predictions(predictions: Sequence[Prediction]) -> str:
     first = predictions[0]
-    caption = "; ".join(
-        dict.fromkeys(f"do not rely on it: {why}" for one in predictions for why in one.reasons)
-    )
+    reasons = dict.fromkeys(reason for prediction in predictions for reason in prediction.reasons)
+    caption = "; ".join(f"do not rely on it: {reason}" for reason in reasons)
     numbers = f"predicted {first.metric}", f"{first.confidence:.0%} interval"
-    rows = [(one.machine, f"{one.value:.4g}", f"{one.low:.4g} to {one.high:.4g}") for one in predictions]
+    rows = [
+        (prediction.machine, f"{prediction.value:.4g}", f"{prediction.low:.4g} to {prediction.high:.4g}")
+        for prediction in predictions
+    ]
     return tabulated(("machine", *numbers), rows, numbers=numbers, caption=caption or None)
 
 
@@ -108,12 +110,12 @@ def _changes(difference: ProfileDifference) -> str:
             _number(row["importance_b"], 0),
             f"{row['change']:+.0f}",
             _number(row["p_value"], 3),
-            "cannot be told" if difference.reasons else "yes" if row["moved"] else "no",
+            "unknown" if difference.reasons else "yes" if row["moved"] else "no",
         )
         for row in difference.features.head(SHOWN).to_dict("records")
     ]
     caption = "importances: most important = 100; p is adjusted for all stressors"
-    return tabulated(("stressor", *numbers, "really moved"), rows, numbers=numbers, caption=caption)
+    return tabulated(("stressor", *numbers, "significant"), rows, numbers=numbers, caption=caption)
 
 
 def _number(value: float, digits: int = 2) -> str:
@@ -129,7 +131,7 @@ def answer(profile: Profile, predictions: Sequence[Prediction], warnings: Sequen
 
 
 def nothing_learned(request: IrupRequest, reason: str, warnings: Sequence[str]) -> ProfileAnswer:
-    """Return the HTTP answer, with its reason, for data that are too few to learn from."""
+    """Return the HTTP answer for insufficient data, with the reason."""
     about = request.application
     trust = TrustAnswer(
         verdict=NOT_ENOUGH,
@@ -159,7 +161,7 @@ def nothing_learned(request: IrupRequest, reason: str, warnings: Sequence[str]) 
 
 
 def file_text(profile: Profile, predictions: Sequence[Prediction], warnings: Sequence[str]) -> str:
-    """Return what ``irup profile --json`` writes: the answer, and the measurements behind it."""
+    """Return the JSON of ``irup profile --json``: the answer, and the measurements behind it."""
     measured = profile.measured
     measurements = Measurements(
         columns=list(measured.columns),
@@ -169,29 +171,29 @@ def file_text(profile: Profile, predictions: Sequence[Prediction], warnings: Seq
         values=measured.y.tolist(),
     )
     content = _content(profile, predictions, warnings) | {"measured": measurements}
-    told = ProfileFile.model_validate(content).model_dump()
-    rows = json.dumps(told.pop("measured"), allow_nan=False, ensure_ascii=False)
-    text = json.dumps(told, indent=1, allow_nan=False, ensure_ascii=False).removesuffix("\n}")
+    fields = ProfileFile.model_validate(content).model_dump()
+    rows = json.dumps(fields.pop("measured"), allow_nan=False, ensure_ascii=False)
+    text = json.dumps(fields, indent=1, allow_nan=False, ensure_ascii=False).removesuffix("\n}")
     return f'{text},\n "measured": {rows}\n}}\n'
 
 
 def read(path: Path) -> Measured:
-    """Return the measurements that a profile in a file of ``irup profile --json`` was learned from."""
+    """Read the measurements in a file of ``irup profile --json``; InputError for other files."""
     try:
-        told = ProfileFile.model_validate(content_of(path))
+        profile = ProfileFile.model_validate(content_of(path))
     except ValidationError as exc:
         problem = f"is no profile of `perfjudge irup profile --json` ({said(exc)})"
         raise InputError(f"{problem}; applications need --machines", file=path) from exc
-    measured = told.measured
+    measured = profile.measured
     machines, columns = len(measured.machines), len(measured.columns)
     shape = (len(measured.cpus), len(measured.values), len(measured.rates), *map(len, measured.rates))
     if shape != (machines, machines, machines, *[columns] * machines):
         problem = f"measured: the rows don't fit {machines} machines and {columns} columns"
         raise InputError(problem, file=path)
     return Measured(
-        told.application,
-        told.metric,
-        told.better,
+        profile.application,
+        profile.metric,
+        profile.better,
         tuple(measured.columns),
         np.array(measured.rates, np.float64),
         np.array(measured.values, np.float64),
@@ -201,7 +203,7 @@ def read(path: Path) -> Measured:
 
 
 def difference_text(difference: ProfileDifference) -> str:
-    """Return what ``irup diff --json`` writes."""
+    """Return the JSON of ``irup diff --json``."""
     content = {
         "a": difference.a,
         "b": difference.b,
@@ -231,6 +233,6 @@ def _content(profile: Profile, predictions: Sequence[Prediction], warnings: Sequ
         "features": profile.features.to_dict("records"),
         "clusters": profile.clusters.to_dict("records"),
         "categories": profile.categories.to_dict("records"),
-        "predictions": [asdict(one) for one in predictions],
+        "predictions": [asdict(prediction) for prediction in predictions],
         "warnings": warnings,
     }

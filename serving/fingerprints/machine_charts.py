@@ -1,4 +1,4 @@
-"""Machines and applications: figures 6 to 9, 12 and 15 of seed 003, and how stable two methods are."""
+"""Charts of machines and applications: figures 6 to 9, 12 and 15 of seed 003, and stability."""
 
 from __future__ import annotations
 
@@ -15,33 +15,30 @@ from serving.reports.separation import more_often
 
 Floats = NDArray[np.float64]
 
-#: Boxes in one chart; of more, the ones with the longest tails are drawn.
+#: Maximal number of boxes in a chart; of more, those with the longest tails are drawn.
 BOXES = 45
-#: Stressors up to which a heat map has room for its numbers, and need not be as wide as the page.
+#: Number of stressors up to which a heat map is small and shows its numbers.
 _FEW = 14
-#: Correlation from which two stressors carry the same information.
+#: Correlation from which two stressors count as equivalent.
 ALIKE = 0.9
-#: The share of the variance that the components of figure 8 are counted for.
+#: Share of the variance in the title of figure 8.
 MOST = 0.95
-#: Minimal number of applications for a chart of their stability.
-_ENOUGH = 5
-#: Values of a parameter that make a series.
-_SERIES_OF = 4
+#: Minimal numbers of applications for a chart of their stability, and in a numbered series.
+_ENOUGH, _SERIES_OF = 5, 4
 _NUMBERED = re.compile(r"(?P<family>.+)-(?P<number>\d+)")
 
 
 def boxes_chart(name: str, scores: pd.DataFrame, what: str) -> Chart:
-    """Draw how much the machines differ, a box a column (seed 003, figures 6 and 9)."""
+    """Draw the z-scores over the machines, a box per column of `scores` (seed 003, figures 6 and 9)."""
     reach = scores.abs().max().sort_values(ascending=False, kind="stable")
     chosen = sorted(reach.index[:BOXES])
     top = reach.index[0]
     title = (
-        f"The farthest extreme is one of {top}: {reach.iloc[0]:.1f} standard deviations from the mean of all "
+        f"{top} has the largest extreme: {reach.iloc[0]:.1f} standard deviations from the mean of all "
         "machines"
     )
-    left_out = (
-        f" Drawn: the {BOXES} of {scores.shape[1]} {what}s that reach farthest." if len(reach) > BOXES else ""
-    )
+    drawn_part = f" Drawn: the {BOXES} of {scores.shape[1]} {what}s with the largest extremes."
+    left_out = drawn_part if len(reach) > BOXES else ""
     note = (
         "Boxes are quartiles, whiskers go to the 5th and 95th percentile, dots are the smallest and largest "
         f"run.{left_out}"
@@ -61,22 +58,25 @@ def boxes_chart(name: str, scores: pd.DataFrame, what: str) -> Chart:
 
 
 def correlation_chart(name: str, scores: pd.DataFrame, rows: str) -> Chart | None:
-    """Draw Pearson's correlation of all pairs of stressors (seed 003, figures 7 and 15)."""
+    """Draw Pearson's correlation of all pairs of stressors (seed 003, figures 7 and 15).
+
+    None if fewer than two stressors vary.
+    """
     varying = scores.loc[:, scores.std() > 0]
     if varying.shape[1] < 2:  # noqa: PLR2004 - a correlation has two sides
         return None
     pearson = varying.corr().fillna(0.0)
-    order = _alike_together(pearson.to_numpy(float))
+    order = _cluster_order(pearson.to_numpy(float))
     pearson = pearson.iloc[order, order]
     upper = np.abs(pearson.to_numpy(float)[np.triu_indices(len(pearson), 1)])
     title = (
-        f"{percent(float((upper >= ALIKE).mean()), 0)} of the pairs of stressors rise and fall together "
+        f"{percent(float((upper >= ALIKE).mean()), 0)} of the pairs of stressors are strongly correlated "
         f"(|r| \N{GREATER-THAN OR EQUAL TO} {ALIKE}) on {rows}"
     )
     shows = f"Heat map of Pearson correlations between {counted(len(pearson), 'stressor')}"
-    note = "Correlated stressors stand side by side."
+    note = "Correlated stressors are adjacent."
     if len(varying) == 2:  # noqa: PLR2004 - as said
-        note += " Any two points lie on a line: two measurements correlate perfectly, whatever they are."
+        note += " Two points are always on a line, so two measurements correlate perfectly."
     few = len(pearson) <= _FEW
     names = Axis("stressor", [str(name) for name in pearson.index])
     heat = Heat(pearson.to_numpy(float), "Pearson's r (\N{MINUS SIGN}1 to 1)", 0, 1, told=few)
@@ -86,8 +86,8 @@ def correlation_chart(name: str, scores: pd.DataFrame, rows: str) -> Chart | Non
     )
 
 
-def _alike_together(pearson: Floats) -> NDArray[np.int64]:
-    """Return an order that puts correlated stressors next to each other."""
+def _cluster_order(pearson: Floats) -> NDArray[np.int64]:
+    """Return an order with correlated stressors next to each other."""
     from scipy.cluster.hierarchy import leaves_list, linkage
     from scipy.spatial.distance import squareform
 
@@ -100,10 +100,10 @@ def _alike_together(pearson: Floats) -> NDArray[np.int64]:
 
 
 def components_chart(name: str, scores: Floats, of: str) -> Chart:
-    """Draw the explained variance of the principal components, each and cumulated (seed 003, figure 8)."""
+    """Draw the explained variance of the principal components, single and cumulated (seed 003, figure 8)."""
     singular = np.linalg.svd(scores - scores.mean(axis=0), compute_uv=False)
     shares = singular**2 / (singular**2).sum()
-    # what is below this is the rounding of floats
+    # smaller shares are rounding errors
     shares = shares[shares > np.finfo(float).eps]
     enough = int(np.searchsorted(shares.cumsum(), MOST)) + 1
     title = (
@@ -125,21 +125,21 @@ def components_chart(name: str, scores: Floats, of: str) -> Chart:
 
 
 def series_of(applications: list[str]) -> dict[str, dict[int, str]]:
-    """Find applications that differ by a number at their end, such as STREAM's additions."""
-    found: dict[str, dict[int, str]] = {}
+    """Return the series of applications that differ only by a number at their end, in ascending order."""
+    families: dict[str, dict[int, str]] = {}
     for application in applications:
-        told = _NUMBERED.fullmatch(application)
-        if told:
-            found.setdefault(told["family"], {})[int(told["number"])] = application
+        match = _NUMBERED.fullmatch(application)
+        if match:
+            families.setdefault(match["family"], {})[int(match["number"])] = application
     return {
         family: dict(sorted(members.items()))
-        for family, members in sorted(found.items())
+        for family, members in sorted(families.items())
         if len(members) >= _SERIES_OF
     }
 
 
 def series_chart(name: str, targets: pd.DataFrame) -> Chart | None:
-    """Draw the applications of a numbered series over their number (seed 003, figure 12)."""
+    """Draw the applications of numbered series over their number (seed 003, figure 12), or None."""
     families = series_of(sorted(targets["application"].unique()))
     if not families:
         return None
@@ -169,20 +169,19 @@ def series_chart(name: str, targets: pd.DataFrame) -> Chart | None:
 
 
 def _on_the_same_machines(targets: pd.DataFrame, families: dict[str, dict[int, str]]) -> pd.DataFrame:
-    """Keep, per family of applications, the machines that ran all of them; all machines if none did.
+    """Return the rows of the machines that ran a whole family; of all machines if none did.
 
-    Means over different machines per number would show which machines ran it, not the effect of the number.
+    Means over different machines per number would mix their differences with the effect of the number.
     """
-    kept = []
+    selected = []
     for members in families.values():
         rows = targets[targets["application"].isin(members.values())]
         complete = rows.groupby("machine")["application"].nunique() == len(members)
-        kept.append(rows[rows["machine"].map(complete)] if complete.any() else rows)
-    return pd.concat(kept)
+        selected.append(rows[rows["machine"].map(complete)] if complete.any() else rows)
+    return pd.concat(selected)
 
 
 def _series_title(families: dict[str, dict[int, str]], means: pd.Series) -> str:
-    """Name the family that changes most from its smallest to its largest number."""
     changes = {
         family: float(means[members[max(members)]] / means[members[min(members)]] - 1)
         for family, members in families.items()
@@ -193,15 +192,18 @@ def _series_title(families: dict[str, dict[int, str]], means: pd.Series) -> str:
 
 
 def stability_chart(name: str, stability: pd.DataFrame) -> Chart | None:
-    """Draw the stability of our method over the paper's method, one dot per application."""
+    """Draw the stability of our method over the paper's method, a dot per application.
+
+    None with fewer than `_ENOUGH` applications.
+    """
     known = stability.dropna()
     if len(known) < _ENOUGH:
         return None
     higher = int((known["ours"] > known["seed"]).sum())
-    title = f"Our top five are the more stable ones on {higher} of {counted(len(known), 'application')}"
+    title = f"Our top five are more stable on {higher} of {counted(len(known), 'application')}"
     if not more_often(higher, len(known)):
-        title += ", so that the two methods cannot be told apart"
-    note = "Above the line ours is the more stable one. 1 = always the same five stressors."
+        title += ", which is no significant difference"
+    note = "Above the line our method is more stable. 1 = always the same five stressors."
     panel = Panel(
         [Diagonal(0, 1), Dots(known["seed"], known["ours"], told=known["application"].tolist())],
         Axis("the paper's method (overlap of the top five, 0 to 1)", low=0, high=1.02),

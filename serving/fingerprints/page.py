@@ -1,4 +1,4 @@
-"""Content of the report on fingerprints: the figures of seed 003, for the given data."""
+"""Report on fingerprints: the figures of seed 003 for the present data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pandas as pd
 
 from data.fingerprints.params import Fingerprints, Profiling
 from data.params import load
-from features.fingerprints.matrix import FingerprintTable, Measured, zscores
+from features.fingerprints.matrix import FingerprintTable, zscores
 from serving.fingerprints.machine_charts import (
     boxes_chart,
     components_chart,
@@ -30,7 +30,7 @@ from training.fingerprints.differences import CLAIMS, Verdict, difference, false
 from training.fingerprints.importance import seed_shares
 from training.fingerprints.profiles import profile
 
-#: Figures of the seed that show profiles, by application.
+#: Figures of the paper with profiles, by application.
 PROFILES = {
     "hpccg": "Figure 5 of the quiho paper",
     "redis-set": "Figure 10 of the quiho paper",
@@ -40,20 +40,18 @@ PROFILES = {
     "stream-nadds-add-1": "Figure 13 of the quiho paper",
     "stream-nadds-add-30": "Figure 13 of the quiho paper",
 }
-#: The applications of section 6.1, which figure 9 is about.
+#: Applications of section 6.1, shown in figure 9.
 SECTION_6_1 = ("hpccg", "redis-set", "redis-get", "scikit-learn", "ssca")
-#: Figures of the seed that show a change, by the pair.
+#: Figures of the paper with a difference, by pair.
 CHANGES = {
     ("mariadb-innodb-load", "mariadb-memory-load"): "Figure 11 of the quiho paper",
     ("stream-nadds-add-1", "stream-nadds-add-30"): "Figure 13 of the quiho paper",
     ("mariadb-10.3.2-innodb-load", "mariadb-5.5.58-innodb-load"): "Figure 14 of the quiho paper",
 }
-#: The application that figure 16 is about, where it was measured.
+#: Preferred application of figure 16.
 CONTRADICTED = "redis-set"
-#: Number of pairs compared if the data has none of the paper's.
-PAIRS = 6
-#: Profiles up to which all are open to be seen.
-FEW = 3
+#: Number of compared pairs without pairs of the paper; number of profiles up to which none is folded.
+PAIRS, FEW = 6, 3
 #: Display names of the entries of the evaluation.
 METHODS = {
     "ensemble": "ours (four regressions)",
@@ -61,7 +59,7 @@ METHODS = {
     "seed": "the paper's boosted trees",
     "median": "median of the others",
 }
-#: Rankings in figure 16.
+#: Number of rankings in figure 16.
 TIMES = 3
 
 
@@ -77,7 +75,7 @@ class Contradiction:
 
 
 def page(root: Path) -> str:
-    """Return the page for the files under `root`, as one self-contained HTML text."""
+    """Return the page for the files under `root` as self-contained HTML."""
     given = ProfiledPage.read(root)
     params = load(Fingerprints, root / "params.yaml").section.profile
     profiles = drawn_profiles(given)
@@ -86,8 +84,8 @@ def page(root: Path) -> str:
         given=given,
         summary=summary(given),
         profiles=profiles,
-        trusted=[one for one in profiles if one.profile.trust.enough],
-        refused=[one for one in profiles if not one.profile.trust.enough],
+        trusted=[bars for bars in profiles if bars.profile.trust.enough],
+        refused=[bars for bars in profiles if not bars.profile.trust.enough],
         limits=params.trust,
         significance=params.significance,
         absent=", ".join(name for name in PROFILES if name not in given.profiles),
@@ -108,71 +106,69 @@ def page(root: Path) -> str:
 
 
 def summary(given: ProfiledPage) -> str:
-    """Say in one sentence how much can be trusted."""
-    trusted, known = sum(one.trust.enough for one in given.profiles.values()), len(given.profiles)
+    """Return a sentence with the number of trusted profiles and of machines."""
+    trusted = sum(profile.trust.enough for profile in given.profiles.values())
     machines, cpus = given.table.runs["machine"].nunique(), given.table.runs["cpu_model"].nunique()
     base = f"{counted(machines, 'machine')} of {counted(cpus, 'CPU model')}"
     if not trusted:
-        return f"Not enough diversity: from {base}, what an application leans on cannot be told."
-    return f"{trusted} of {counted(known, 'profile')} can be trusted, learned from {base}."
+        return f"Not enough diversity: {base} do not show which resources an application depends on."
+    return f"{trusted} of {counted(len(given.profiles), 'profile')} can be trusted, learned from {base}."
 
 
 def drawn_profiles(given: ProfiledPage) -> list[ProfileBars]:
-    """Prepare the profiles, trusted ones first; those in the paper have its figure number."""
-    known = list(given.profiles)
-    ranked = sorted(given.profiles.values(), key=lambda one: (not one.trust.enough, one.application))
+    """Return the profiles, trusted ones first; those in the paper have its figure number."""
+    names = list(given.profiles)
+    ranked = sorted(names, key=lambda name: (not given.profiles[name].trust.enough, name))
     return [
         ProfileBars(
-            f"profile-{known.index(one.application) + 1}",
-            one,
-            PROFILES.get(one.application, ""),
-            one.application in PROFILES or len(known) <= FEW,
+            f"profile-{names.index(name) + 1}",
+            given.profiles[name],
+            PROFILES.get(name, ""),
+            name in PROFILES or len(names) <= FEW,
         )
-        for one in ranked
+        for name in ranked
     ]
 
 
 def pairs(given: ProfiledPage) -> list[tuple[str, str]]:
-    """Choose the pairs to compare: those of the paper's figures, else trusted ones of different kinds.
+    """Return the pairs to compare: those of the paper's figures, else trusted ones of different kinds.
 
     The kind is the name up to its first colon; each kind is represented by its best predicted application.
     """
-    seeds = [pair for pair in CHANGES if set(pair) <= set(given.profiles)]
-    if seeds:
-        return seeds
-    trusted = [one for one in given.profiles.values() if one.trust.enough]
+    of_paper = [pair for pair in CHANGES if set(pair) <= set(given.profiles)]
+    if of_paper:
+        return of_paper
+    trusted = [profile for profile in given.profiles.values() if profile.trust.enough]
     best: dict[str, str] = {}
-    for one in sorted(trusted, key=lambda each: (-each.trust.r2, each.application)):
-        best.setdefault(one.application.partition(":")[0], one.application)
+    for candidate in sorted(trusted, key=lambda one: (-one.trust.r2, one.application)):
+        best.setdefault(candidate.application.partition(":")[0], candidate.application)
     return list(pairwise(sorted(best.values())))[:PAIRS]
 
 
 def differences(given: ProfiledPage, params: Profiling) -> list[Changes]:
-    """Compare the pairs; their profiles are learned again, with identical results.
-
-    Pairs in the paper have its figure number.
-    """
+    """Return the differences of the pairs; their profiles are learned again, with identical results."""
     chosen, seed = pairs(given), given.metrics.seed
     learned = {
         name: profile(given.table.measured(name), params, seed)
         for name in sorted({name for pair in chosen for name in pair})
     }
-    found = [difference(learned[a], learned[b], params, seed) for a, b in chosen]
     return [
-        Changes(f"difference-{place}", one, CHANGES.get((one.a, one.b), ""))
-        for place, one in enumerate(found, 1)
+        Changes(
+            f"difference-{place}",
+            difference(learned[a], learned[b], params, seed),
+            CHANGES.get((learned[a].application, learned[b].application), ""),
+        )
+        for place, (a, b) in enumerate(chosen, 1)
     ]
 
 
 def stability_told(stability: pd.DataFrame) -> str:
-    """Say on how many applications our top five is the more stable one."""
+    """Return a sentence with the number of applications on which our top five is more stable."""
     if stability.empty:
         return ""
     higher = int((stability["ours"] > stability["seed"]).sum())
     means = stability[["seed", "ours"]].mean()
-    chance = (
-        "" if more_often(higher, len(stability)) else " From so few the two methods cannot be told apart."
-    )
+    chance = "" if more_often(higher, len(stability)) else " This is no significant difference."
     return (
         f"The top five of our method overlap more between resamples than the paper's on {higher} of "
         f"{counted(len(stability), 'application')} ({percent(higher / len(stability), 0)}): "
@@ -181,33 +177,36 @@ def stability_told(stability: pd.DataFrame) -> str:
 
 
 def accuracy_told(accuracy: pd.DataFrame) -> str:
-    """Say on how many applications each method has the smallest error."""
+    """Return sentences with the number of applications on which each method has the smallest error."""
     if accuracy.empty:
         return ""
     errors = accuracy.drop(columns="application")
     best = errors.dropna().idxmin(axis="columns").value_counts()
-    told = ", ".join(f"{METHODS.get(str(name), name)} on {number}" for name, number in best.items())
+    counts = ", ".join(f"{METHODS.get(str(name), name)} on {number}" for name, number in best.items())
     medians = errors.median().sort_values().items()
     typical = ", ".join(f"{METHODS.get(str(name), name)} {percent(error)}" for name, error in medians)
     leaders = Leaders.of(-errors.dropna()) if len(errors.dropna()) else None
     alike = [METHODS.get(name, name) for name in leaders.all] if leaders and leaders.alike else []
-    chance = f" Cannot be told apart: {listed(alike)}." if alike else ""
+    chance = f" No significant differences between {listed(alike)}." if alike else ""
     return (
-        f"The smallest error on machines of an unseen CPU model has: {told} of "
+        f"Smallest error on machines of a held-out CPU model: {counts} of "
         f"{counted(len(accuracy), 'application')}. Median over the applications: {typical}.{chance}"
     )
 
 
 def machine_figures(table: FingerprintTable) -> Iterator[tuple[str, Chart | None, str]]:
-    """Yield figures 6 to 9 and 12: number, chart, and a message where it cannot be drawn.
+    """Yield figures 6 to 9 and 12: number, chart, and the reason if it cannot be drawn.
 
-    Figure 9 shows the paper's applications, if the data has any.
+    Figure 9 shows the paper's applications if the data has any.
     """
     columns, targets = list(table.columns), table.targets
     scores = zscores(table.runs[columns].to_numpy(np.float64))
     rates = pd.DataFrame(scores, columns=columns).where(table.runs[columns].notna())
     seeds = targets[targets["application"].isin(SECTION_6_1)]
-    applications = _application_scores(targets if seeds.empty else seeds)
+    shown = targets if seeds.empty else seeds
+    numbered_rows = shown.assign(row=shown.groupby("application").cumcount())
+    values = numbered_rows.pivot(index="row", columns="application", values="value")
+    applications = (values - values.mean()) / values.std(ddof=0).where(lambda spread: spread > 0)
     alike = correlation_chart("figure-7", rates, "all machines")
     numbered = series_chart("figure-12", targets)
     yield "Figure 6 of the quiho paper", boxes_chart("figure-6", rates, "stressor"), ""
@@ -217,14 +216,8 @@ def machine_figures(table: FingerprintTable) -> Iterator[tuple[str, Chart | None
     yield "Figure 12 of the quiho paper", numbered, "No applications differ by a number only."
 
 
-def _application_scores(targets: pd.DataFrame) -> pd.DataFrame:
-    numbered = targets.assign(row=targets.groupby("application").cumcount())
-    values = numbered.pivot(index="row", columns="application", values="value")
-    return (values - values.mean()) / values.std(ddof=0).where(lambda spread: spread > 0)
-
-
 def contradiction(table: FingerprintTable, seed: int) -> Contradiction | None:
-    """Draw two machines at random, and rank the stressors of one application several times from them."""
+    """Return several rankings of one application from two random machines; None with fewer machines."""
     if not table.applications:
         return None
     application = CONTRADICTED if CONTRADICTED in table.applications else table.applications[0]
@@ -234,14 +227,12 @@ def contradiction(table: FingerprintTable, seed: int) -> Contradiction | None:
         return None
     a, b = np.sort(np.random.default_rng(seed).choice(machines, 2, replace=False))
     two = measured.rows(np.isin(measured.machines, [a, b]))
-    rankings = [_ranking(two, number) for number in range(TIMES)]
+    rankings = []
+    for number in range(TIMES):
+        shares = pd.Series(seed_shares(two, number), index=list(two.columns))
+        top = shares.max()
+        rankings.append(of_shares(100 * shares / (top if top > 0 else 1)))
     common = set.intersection(*({bar.name for bar in ranking} for ranking in rankings))
     rates = pd.DataFrame(two.x, columns=list(two.columns))
     chart = correlation_chart("figure-15", rates, "two machines")
     return Contradiction(application, (str(a), str(b)), chart, rankings, len(common))
-
-
-def _ranking(measured: Measured, seed: int) -> list[Bar]:
-    shares = pd.Series(seed_shares(measured, seed), index=list(measured.columns))
-    top = shares.max()
-    return of_shares(100 * shares / (top if top > 0 else 1))

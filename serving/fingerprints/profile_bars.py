@@ -1,4 +1,4 @@
-"""Profiles as bar charts for pages, largest first, or the reason why they cannot be ranked."""
+"""Profiles and their differences as bar charts for pages, and recommendations."""
 
 from __future__ import annotations
 
@@ -19,102 +19,84 @@ from training.fingerprints.differences import ProfileDifference
 from training.fingerprints.prediction import Prediction
 from training.fingerprints.profiles import Profile
 
-#: An interval that is wider than this, as a share of the value, decides little.
+#: Width of an interval, as a share of the value, above which a prediction is uncertain.
 _WIDE = 1.0
+#: Numbers of bars of a profile and of a difference that are not folded.
+SHOWN, CHANGED = 5, 8
+#: Importance below which only the name is shown.
+NAMED = 1.0
 
 
 def report_advice(given: ProfiledPage) -> Iterator[str]:
-    """Yield sentences for whoever reads the report of all profiles."""
-    trusted = [one for one in given.profiles.values() if one.trust.enough]
-    refused = [one for one in given.profiles.values() if not one.trust.enough]
-    for one in sorted(trusted, key=_clearest)[: 1 if refused else 2]:
-        yield _lean(one)
+    """Yield recommendations on all profiles."""
+    trusted = [profile for profile in given.profiles.values() if profile.trust.enough]
+    refused = [profile for profile in given.profiles.values() if not profile.trust.enough]
+    clearest = sorted(trusted, key=lambda one: (one.trust.chance, -one.trust.leading, one.application))
+    for profile in clearest[: 1 if refused else 2]:
+        yield _leaders_advice(profile)
     if trusted:
-        yield (
-            "Compare versions of an application by the differences of profiles: only what really "
-            "moved is a change."
-        )
+        yield "To compare versions of an application, compare profiles; only significant changes count."
     if refused:
-        names = listed([one.application for one in refused])
-        nearest = min(refused, key=lambda one: (len(one.trust.reasons), one.trust.chance))
-        yield f"Decide nothing by the rankings of {names}: they are shown, but cannot be told from chance."
-        yield f"For {nearest.application}, which is nearest to an answer: {worded(nearest.trust.reasons[0])}."
+        names = listed([profile.application for profile in refused])
+        nearest = min(refused, key=lambda profile: (len(profile.trust.reasons), profile.trust.chance))
+        yield f"Do not use the rankings of {names}: they may be due to chance."
+        yield f"{nearest.application} is nearest to a trusted ranking: {worded(nearest.trust.reasons[0])}."
     errors = given.accuracy.drop(columns="application").median()
     if errors.notna().any():
         yield (
-            f"Where a machine was only fingerprinted, expect predictions to be off by "
-            f"{percent(errors.min(), 0)} or "
-            "more if its CPU model is unknown: `perfjudge irup profile --predict` gives each an interval."
+            f"Expect errors of {percent(errors.min(), 0)} or more for predictions on machines with an "
+            "unknown CPU model: `perfjudge irup profile --predict` gives an interval for each."
         )
 
 
 def profile_advice(found: Profile, predictions: Sequence[Prediction]) -> Iterator[str]:
-    """Yield sentences for whoever reads the profile of one application."""
-    if found.trust.enough:
-        yield _lean(found)
+    """Yield recommendations on the profile of one application."""
+    trust = found.trust
+    if trust.enough:
+        yield _leaders_advice(found)
         yield (
-            "Measure the application and these stressors again after a change; `perfjudge irup diff` tells "
-            "what really moved."
+            "Measure the application and these stressors again after a change; `perfjudge irup diff` tests "
+            "which stressors changed significantly."
         )
     else:
-        yield "Decide nothing by this ranking: a regression always returns one, and this one may be chance."
-        yield f"What is lacking: {worded('; '.join(found.trust.reasons))}."
-    if found.trust.unpredicted:
-        yield f"Plan nothing by its predictions: {worded('; '.join(found.trust.unpredicted))}."
+        yield "Do not use this ranking: a regression always returns one, and this one may be due to chance."
+        yield f"To get a trusted ranking: {worded('; '.join(trust.reasons))}."
+    if trust.unpredicted:
+        yield f"Do not use its predictions: {worded('; '.join(trust.unpredicted))}."
     yield (
-        f"Do not carry it over to other hardware: it holds for {counted(found.trust.machines, 'machine')} of "
-        f"{counted(found.trust.cpus, 'CPU model')}, where the median error is "
-        f"{percent(found.trust.median_error, 0)}."
+        f"Do not apply it to other hardware: it holds for {counted(trust.machines, 'machine')} of "
+        f"{counted(trust.cpus, 'CPU model')}, where the median error is {percent(trust.median_error, 0)}."
     )
     wide = [one.machine for one in predictions if one.high - one.low > _WIDE * abs(one.value)]
     if wide:
         yield (
-            f"Run the application on {listed(wide)} before you buy or place: the interval there is as "
-            f"wide as the value."
+            f"Run the application on {listed(wide)} before you decide: the interval is wider than the "
+            f"predicted value."
         )
 
 
 def difference_advice(found: ProfileDifference) -> Iterator[str]:
-    """Yield sentences for whoever reads the difference of two profiles."""
+    """Yield recommendations on the difference of two profiles."""
     if found.reasons:
-        yield f"Decide nothing by this difference: {worded('; '.join(found.reasons))}."
+        yield f"Do not use this difference: {worded('; '.join(found.reasons))}."
         yield f"Measure {found.a} and {found.b} on the same machines, and on more of them."
     elif found.moved:
-        yield f"Look for the cause where {listed(found.moved)} would feel it: that is what really moved."
-        yield (
-            "Leave the other stressors alone, however long their bars: they moved no more than "
-            "chance moves them."
-        )
+        yield f"Look for a cause that affects {listed(found.moved)}: these importances changed significantly."
+        yield "Ignore the other stressors, even those with long bars: their changes are not significant."
     else:
         yield (
-            f"Look for no cause in the machine's resources: {found.a} and {found.b} lean on the same "
-            f"ones, as far as can be told."
+            f"Do not look for a cause in the machine's resources: the profiles of {found.a} and {found.b} do "
+            f"not differ significantly."
         )
-        yield (
-            f"Were they measured on more than {counted(found.units, 'machine')}, smaller changes "
-            f"could be told."
-        )
-    yield (
-        "Do not read the size of a change as time lost: importances are relative, the most important is 100."
-    )
+        yield f"Measure them on more than {counted(found.units, 'machine')} to detect smaller changes."
+    yield "Do not read the size of a change as lost time: importances are relative, the largest is 100."
 
 
-def _clearest(one: Reported) -> tuple[float, float, str]:
-    return one.trust.chance, -one.trust.leading, one.application
-
-
-def _lean(one: Reported | Profile) -> str:
-    first = listed(one.trust.leaders)
+def _leaders_advice(profile: Reported | Profile) -> str:
     return (
-        f"Look at what {first} exercises before anything else if {one.application} is slow: it explains most "
-        f"in {percent(one.trust.leading, 0)} of resamples of the machines."
+        f"If {profile.application} is slow, look first at the resources of {listed(profile.trust.leaders)}, "
+        f"most important in {percent(profile.trust.leading, 0)} of resamples of the machines."
     )
-
-
-#: Bars that are open to be seen; the others are folded away. Of a difference more are open.
-SHOWN, CHANGED = 5, 8
-#: Importances below this are named without their number.
-NAMED = 1.0
 
 
 @dataclass(frozen=True)
@@ -129,13 +111,13 @@ class Bar:
 
     @property
     def interval(self) -> str:
-        """The interval in words."""
+        """The interval as text; a dash for NaN."""
         return "\N{EN DASH}" if math.isnan(self.low) else f"{self.low:.0f} to {self.high:.0f}"
 
 
 @dataclass(frozen=True)
 class ProfileBars:
-    """The profile of one application."""
+    """The profile of one application; `number` is the paper's figure, `shown`: not folded."""
 
     anchor: str
     profile: Reported | Profile
@@ -144,20 +126,20 @@ class ProfileBars:
 
     @property
     def title(self) -> str:
-        """The stressors that the application depends on, or that they cannot be determined."""
+        """The stressors that the application depends on, or that they are unknown."""
         application, leaders = self.profile.application, self.profile.trust.leaders
         if not self.profile.trust.enough:
-            return f"{application}: what it leans on cannot be told from these machines"
-        which = "; which of them more cannot be told" if len(leaders) > 1 else ""
-        return f"{application} leans on {listed(leaders)}{which}"
+            return f"{application}: these machines do not show which resources it depends on"
+        order = ", in unknown order" if len(leaders) > 1 else ""
+        return f"{application} depends on {listed(leaders)}{order}"
 
     @property
-    def told(self) -> str:
-        """The figures of trust in one line."""
+    def reliability(self) -> str:
+        """The figures of the reliability in one line."""
         trust = self.profile.trust
         return (
-            f"{trust.machines} machines of {trust.cpus} CPU models. What comes first does so by "
-            f"{trust.by} in {percent(trust.leading, 0)} of resamples; that chance would do as well has p "
+            f"{trust.machines} machines of {trust.cpus} CPU models. The first stressors lead by {trust.by} "
+            f"in {percent(trust.leading, 0)} of resamples; the p-value of the largest correlation is "
             f"{trust.chance:.3f}. With whole CPU models held out, R\N{SUPERSCRIPT TWO} is "
             f"{figures(trust.r2)} and the median error {percent(trust.median_error)}: "
             f"{worded(trust.predicting)}"
@@ -165,18 +147,18 @@ class ProfileBars:
 
     @property
     def top(self) -> list[Bar]:
-        """The most important ones."""
+        """The most important stressors."""
         return _bars(self.profile.features.head(SHOWN), "stressor")
 
     @property
     def rest(self) -> list[Bar]:
-        """Those after them, down to an importance of `NAMED`."""
+        """The next stressors, down to an importance of `NAMED`."""
         others = self.profile.features.iloc[SHOWN:]
         return _bars(others[others["importance"] >= NAMED], "stressor")
 
     @property
     def faint(self) -> list[str]:
-        """The names of all others."""
+        """The names of the other stressors."""
         others = self.profile.features.iloc[SHOWN:]
         return others.loc[others["importance"] < NAMED, "stressor"].tolist()
 
@@ -190,22 +172,22 @@ class ProfileBars:
 
     @property
     def categories(self) -> list[Bar]:
-        """The categories of table 1."""
+        """The categories of table 1 in the paper."""
         return _bars(self.profile.categories, "category")
 
     @property
     def clusters(self) -> list[str]:
-        """Stressors that rise and fall together and hence share importance, of the most important ones."""
-        known, told = self.profile.clusters.set_index("cluster"), []
+        """The clusters of correlated stressors, which share importance, among the most important ones."""
+        clusters, texts = self.profile.clusters.set_index("cluster"), []
         for cluster in self.profile.features["cluster"].head(SHOWN).unique():
-            stressors = _listed(known["stressors"][cluster])
+            stressors = _split_names(clusters["stressors"][cluster])
             if len(stressors) > 1:
-                told.append(f"{', '.join(stressors)} (together {known['importance'][cluster]:.0f})")
-        return told
+                texts.append(f"{', '.join(stressors)} (together {clusters['importance'][cluster]:.0f})")
+        return texts
 
 
 def of_shares(shares: pd.Series) -> list[Bar]:
-    """Return the first bars of importances by stressor that have no intervals, the most important first."""
+    """Return the bars of the most important stressors, without intervals, from importances by name."""
     ranking = shares.sort_values(ascending=False, kind="stable").head(SHOWN)
     return [
         Bar(str(name), float(value), math.nan, math.nan, CATEGORIES.get(stressor_of(str(name)), ("other",)))
@@ -216,21 +198,18 @@ def of_shares(shares: pd.Series) -> list[Bar]:
 def _bars(table: pd.DataFrame, name: str) -> list[Bar]:
     categories = "categories" if name == "stressor" else name
     return [
-        Bar(str(row[name]), row["importance"], row["low"], row["high"], _listed(row[categories]))
+        Bar(str(row[name]), row["importance"], row["low"], row["high"], _split_names(row[categories]))
         for row in table.to_dict("records")
     ]
 
 
-def _listed(told: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in told.split(",") if part.strip())
+def _split_names(names: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in names.split(",") if name.strip())
 
 
 @dataclass(frozen=True)
 class Changes:
-    """The difference of two profiles, with the test result for each stressor.
-
-    Figures 11, 13 and 14 of seed 003; `number` is the figure's number.
-    """
+    """The difference of two profiles; `number` is the paper's figure (seed 003, figures 11, 13 and 14)."""
 
     anchor: str
     difference: ProfileDifference
@@ -238,23 +217,23 @@ class Changes:
 
     @property
     def title(self) -> str:
-        """The stressors that changed significantly, or why they cannot be determined."""
+        """The stressors that changed significantly, or that they are unknown."""
         pair, moved = f"{self.difference.a} against {self.difference.b}", self.difference.moved
         if self.difference.reasons:
-            return f"{pair}: what moved cannot be told from these machines"
+            return f"{pair}: these machines do not show what changed"
         if not moved:
-            return f"{pair}: no stressor really moved"
+            return f"{pair}: no stressor changed significantly"
         more = f" and {counted(len(moved) - 3, 'more', 'more')}" if len(moved) > 3 else ""  # noqa: PLR2004 - as named
-        return f"{pair}: {', '.join(moved[:3])}{more} really moved"
+        return f"{pair}: {', '.join(moved[:3])}{more} changed significantly"
 
     @property
     def top(self) -> list[dict[str, Any]]:
-        """The stressors that changed most, which are open to be seen."""
+        """The stressors with the largest changes."""
         return self.difference.features.head(CHANGED).to_dict("records")
 
     @property
     def seed_verdict(self) -> str:
-        """The verdict of the algorithm of section 5.3."""
+        """The verdict of the paper's algorithm (section 5.3)."""
         stops, tolerance = self.difference.stops_at, self.difference.tolerance
         if stops is None:
             return f"walks to the end with a tolerance of {plain(tolerance)}: equivalent"
@@ -262,10 +241,10 @@ class Changes:
 
 
 def profile_page(found: Profile, predictions: Sequence[Prediction], warnings: Sequence[str]) -> str:
-    """Return one profile and the predictions as self-contained HTML."""
+    """Return a profile and predictions as self-contained HTML."""
     return render(
         "irup_page.html",
-        heading=f"What {found.application} leans on",
+        heading=f"Resources that {found.application} depends on",
         profiles=[ProfileBars("profile", found, shown=True)],
         differences=[],
         predictions=predictions,

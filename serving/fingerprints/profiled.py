@@ -1,4 +1,4 @@
-"""Read the results of the stages of the family ``fingerprints`` for its report."""
+"""Read the results of the stages of the family ``fingerprints`` for the report."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ACCURACY_DTYPES = {"application": "str", "entry": "str", "median_error": "float6
 
 @dataclass(frozen=True)
 class Reported:
-    """One application's profile, as the stage profile wrote it, or as it was just learned."""
+    """One application's profile, written by the stage profile."""
 
     application: str
     features: pd.DataFrame
@@ -50,7 +50,7 @@ class Reported:
 
 @dataclass(frozen=True)
 class ProfiledPage:
-    """All that the page is drawn from."""
+    """The input of the page."""
 
     metrics: Metrics[Entry]
     table: FingerprintTable
@@ -87,16 +87,16 @@ def _profiles(reports: Path, trust: pd.DataFrame) -> dict[str, Reported]:
             ("categories", CATEGORY_DTYPES),
         )
     )
-    found = {}
+    profiles = {}
     for row in trust.to_dict("records"):
         name = row["application"]
         if name not in features or name not in clusters or name not in categories:
             raise InputError(f'has no profile of "{name}"; run the stage profile', file=reports)
-        found[name] = Reported(name, features[name], clusters[name], categories[name], _trust(row))
-    return found
+        profiles[name] = Reported(name, features[name], clusters[name], categories[name], _trust(row))
+    return profiles
 
 
 def _trust(row: Mapping[str, Any]) -> Trust:
-    several = {"leaders": ", ", "reasons": "; ", "unpredicted": "; "}
-    lists = {name: tuple(part for part in row[name].split(by) if part) for name, by in several.items()}
-    return Trust(**{one.name: lists.get(one.name, row[one.name]) for one in fields(Trust)})
+    separators = {"leaders": ", ", "reasons": "; ", "unpredicted": "; "}
+    lists = {name: tuple(part for part in row[name].split(by) if part) for name, by in separators.items()}
+    return Trust(**{field.name: lists.get(field.name, row[field.name]) for field in fields(Trust)})

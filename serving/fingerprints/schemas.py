@@ -10,17 +10,16 @@ from data.tables.documents import AS_WHOLE, Given
 from serving.http.schemas import Better, Name, Positive, finite
 
 
-def _listed(told: Any) -> Any:
-    """Split text separated by commas into a list; return other values unchanged."""
-    return [part.strip() for part in told.split(",") if part.strip()] if isinstance(told, str) else told
+def _listed(value: Any) -> Any:
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
 Known = Annotated[float | None, AfterValidator(finite)]
 Listed = Annotated[list[str], BeforeValidator(_listed)]
-#: A rate or a performance: so wide that every unit has room, so narrow that products stay numbers.
+#: A rate or a performance; limited so that products are finite.
 Measure = Annotated[float, Field(ge=1e-30, le=1e30)]
 Cores = Annotated[int, Field(ge=1, le=1_000_000), AS_WHOLE]
-#: Most runs of a fingerprint, or measurements of an application, on one machine.
+#: Maximal number of runs of a fingerprint, or measurements of an application, on one machine.
 RUNS = 100
 
 
@@ -30,13 +29,13 @@ class Machine(Given):
     machine: Name
     cpu: Name | None = Field(
         default=None,
-        description="The CPU model, whose machines are held out together. Default: one of its own.",
+        description="The CPU model; machines of a model are held out together. Default: a separate model.",
     )
     cores: Cores | None = None
-    stress_ng: Name | None = Field(default=None, description="The version that measured the rates.")
+    stress_ng: Name | None = Field(default=None, description="Version of stress-ng.")
     rates: dict[Name, Measure | Annotated[list[Measure | None], Field(max_length=RUNS)] | None] = Field(
-        description="Bogo operations per second by stressor: one rate, or one per repetition; null where it "
-        "did not run. A name that ends in @all ran on all threads, any other on one.",
+        description="Bogo operations per second by stressor: one rate, or one per repetition; null: not run. "
+        "A name that ends in @all ran on all threads, any other on one.",
         min_length=1,
     )
 
@@ -48,7 +47,7 @@ class Application(Given):
     metric: Name = "seconds"
     better: Better = "lower"
     values: dict[Name, Measure | Annotated[list[Measure], Field(min_length=1, max_length=RUNS)]] = Field(
-        description="By machine: one value, or one per repetition. Machines without one are predicted.",
+        description="Values by machine: one, or one per repetition. Machines without values are predicted.",
         min_length=1,
     )
 
@@ -62,11 +61,7 @@ def _example() -> dict[str, Any]:
         (0.60, 92.1, 123.1),
     )
     machines = [
-        {
-            "machine": f"m{number}",
-            "cpu": f"cpu {number}",
-            "rates": {"mmap": mmap, "crypt": crypt, "cpu": cpu},
-        }
+        {"machine": f"m{number}", "cpu": f"cpu {number}", "rates": {"mmap": mmap, "crypt": crypt, "cpu": cpu}}
         for number, (mmap, crypt, cpu) in enumerate(rates, 1)
     ]
     values = {"m1": [186.1, 186.3], "m2": 90.6, "m3": 72.1, "m4": 88.0}
@@ -74,53 +69,53 @@ def _example() -> dict[str, Any]:
 
 
 class IrupRequest(Given):
-    """Fingerprints, and the performance of one application on some of those machines."""
+    """Fingerprints, and the performance of one application on some of their machines."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_example()]})
 
     machines: list[Machine] = Field(
-        min_length=1, max_length=10_000, description="Of those that stand twice, the first counts."
+        min_length=1, max_length=10_000, description="Of machines with the same name, the first counts."
     )
     application: Application
 
 
 class TrustAnswer(BaseModel):
-    """How far the profile can be trusted: its ranking, and predictions."""
+    """The reliability of the ranking and of predictions."""
 
-    verdict: Literal["trusted", "not enough diversity"] = Field(description="Of the ranking.")
+    verdict: Literal["trusted", "not enough diversity"] = Field(description="Verdict on the ranking.")
     reasons: list[str] = Field(
-        description="Why the ranking cannot be trusted, and which machines would help; empty where it can."
+        description="Why the ranking cannot be trusted, and which machines would help; empty if trusted."
     )
     leaders: list[str] = Field(
-        description="The stressors that come before all others, in any order; empty if not trusted."
+        description="The most important stressors, in any order; empty if not trusted."
     )
     leading: Known = Field(
-        description="Share of resamples in which they do, or the first stressor does if there are none."
+        description="Share of resamples in which the leaders, or without any the first stressor, lead."
     )
     by: Literal["importance", "correlation"] | None = Field(
-        description="What they lead by: shared importance, or correlation with the performance."
+        description="Measure by which they lead: shared importance, or correlation with the performance."
     )
     chance: Known = Field(
-        description="How often chance would let any stressor go with the performance as closely (p-value)."
+        description="p-value of the largest correlation of a stressor with the performance."
     )
     unpredicted: list[str] = Field(
-        description="Why predictions on other CPU models cannot be trusted; empty where they can."
+        description="Why predictions on other CPU models cannot be trusted; empty if trusted."
     )
-    machines: int = Field(description="That were learned from.")
-    cpus: int = Field(description="Their distinct CPU models.")
-    r2: Known = Field(description="Of the logarithm, with whole CPU models held out; null if unknown.")
+    machines: int = Field(description="Number of training machines.")
+    cpus: int = Field(description="Number of their CPU models.")
+    r2: Known = Field(description="R² of the logarithm, with whole CPU models held out; null if unknown.")
     median_error: Known = Field(description="Median relative error of the same predictions.")
     stability: Known = Field(description="Mean overlap (Jaccard) of the top five between resamples.")
 
 
 class Ranked(BaseModel):
-    """An importance, the most important being 100, with its interval over resamples."""
+    """An importance (the largest is 100) with its interval over resamples."""
 
     importance: float
     low: Known
     high: Known
     permutation: Known = Field(
-        description="Growth of the error on held-out CPU models when it is shuffled; the most is 100."
+        description="Growth of the error on held-out CPU models when shuffled (the largest is 100)."
     )
 
 
@@ -128,9 +123,9 @@ class FeatureAnswer(Ranked):
     """One stressor."""
 
     stressor: str
-    score: Known = Field(description="Positive where more of it goes with a faster application.")
-    cluster: int = Field(description="Stressors of one cluster rise and fall together and share importance.")
-    categories: Listed = Field(description="Of the quiho paper, table 1.")
+    score: Known = Field(description="Positive if a higher rate goes with a faster application.")
+    cluster: int = Field(description="Stressors of one cluster are correlated and share importance.")
+    categories: Listed = Field(description="Categories of the quiho paper, table 1.")
 
 
 class ClusterAnswer(Ranked):
@@ -154,7 +149,7 @@ class PredictionAnswer(BaseModel):
     low: float
     high: float
     confidence: float
-    reasons: list[str] = Field(description="Why it must not be relied upon; may be empty.")
+    reasons: list[str] = Field(description="Why the prediction cannot be trusted; may be empty.")
 
 
 class ProfileAnswer(BaseModel):
@@ -164,15 +159,15 @@ class ProfileAnswer(BaseModel):
     metric: str
     better: Better
     trust: TrustAnswer
-    features: list[FeatureAnswer] = Field(description="Most important first; no ranking where not trusted.")
+    features: list[FeatureAnswer] = Field(description="Most important first; no ranking if not trusted.")
     clusters: list[ClusterAnswer]
     categories: list[CategoryAnswer]
     predictions: list[PredictionAnswer]
-    warnings: list[str] = Field(description="What was left out, and what to know about the fingerprints.")
+    warnings: list[str] = Field(description="Excluded data, and remarks on the fingerprints.")
 
 
 class Measurements(BaseModel):
-    """What was learned from: a row per machine, in the order of ``machines``."""
+    """The training data: a row per machine, in the order of ``machines``."""
 
     columns: list[Name] = Field(min_length=1)
     machines: list[Name] = Field(min_length=1)
@@ -182,6 +177,6 @@ class Measurements(BaseModel):
 
 
 class ProfileFile(ProfileAnswer):
-    """A profile as ``irup profile --json`` writes it, with what comparing it with another one needs."""
+    """A profile of ``irup profile --json``, with its training data for ``irup diff``."""
 
     measured: Measurements

@@ -1,4 +1,4 @@
-"""Answers about matrices of raw metrics, and the commands ``perfjudge matrices``."""
+"""Plugin of the family matrices, and the commands ``perfjudge matrices``."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from serving.supply import FamilyPlugin, Importing, Judging, Registered, deferre
 
 Only = Annotated[
     list[str] | None,
-    typer.Option("--only", metavar="PATTERN", help="Of matrices: only the workloads of such names."),
+    typer.Option("--only", metavar="PATTERN", help="Only workloads with such names (matrices)."),
 ]
 Without = Annotated[
     list[str] | None,
-    typer.Option("--without", metavar="PATTERN", help="Of matrices: no workloads of such names."),
+    typer.Option("--without", metavar="PATTERN", help="No workloads with such names (matrices)."),
 ]
 group = typer.Typer(help="Matrices of raw metrics that are larger than memory.", no_args_is_help=True)
 MODEL = Registered("matrices", "Judges matrices.")
@@ -47,17 +47,17 @@ def matrices() -> None:
 def matrices_fit(
     source: Annotated[
         Path,
-        typer.Argument(metavar="SOURCE", help="A Parquet table of flagged runs, or a directory of them."),
+        typer.Argument(metavar="SOURCE", help="Parquet table of flagged runs, or a directory of tables."),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the model goes.")],
-    model: Annotated[str, typer.Option("--classifier", help="Which classifier learns.")] = "logistic",
-    trials: Annotated[int | None, typer.Option("--trials", min=0, help="Of the search.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Directory of the model.")],
+    model: Annotated[str, typer.Option("--classifier", help="Name of the classifier.")] = "logistic",
+    trials: Annotated[int | None, typer.Option("--trials", min=0, help="Trials of the search.")] = None,
     work: Annotated[
         Path | None,
-        typer.Option("--work", metavar="DIR", help="Where what is between lies. Default: beside the model."),
+        typer.Option("--work", metavar="DIR", help="Directory of temporary files (default: that of DIR)."),
     ] = None,
 ) -> int:
-    """Learn from any number of runs, a piece at a time; `judge --model DIR` then asks the model."""
+    """Train on any number of runs, in chunks; `judge --model DIR` uses the model."""
     from serving.matrices.command import fit
 
     return fit(source, output, model, trials, work)

@@ -1,36 +1,35 @@
-"""Charts of seed 001: its figures 4 to 7, and the ablation."""
+"""Charts of the report on matrices: figures 4 to 7 of seed 001, the ablation, validity, causes and groups."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from math import isnan
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from serving.matrices.evaluated import Beside, Worth
-from serving.reports import chart_marks
-from serving.reports.chart_marks import Bars, Cells, Dots, HeatCell, ValueLine
+from serving.reports.chart_marks import Bars, Cells, Dots, HeatCell, Line, ValueLine
 from serving.reports.charts import PAPER, SERIES, Chart, Words, counted, percent, plain
 from serving.reports.panels import Axis, Panel, drawn
 from serving.reports.separation import CONFIDENCE, listed, told_apart
 
 #: Detectors of invalid runs in the order of the bars, with display names.
 JUDGES = {"rules": "the rules alone", "tree": "the tree alone", "both": "rules and tree"}
-_CAUSES = "In brackets: abnormal pairs."
-#: How large a table of groups is still drawn.
+#: Maximal number of rows and columns of the table of groups.
 _GROUPS = 40
 
 
 def validity_told(validity: pd.DataFrame) -> str:
-    """Describe the shares of invalid and valid runs that the rules, the tree and both reject."""
+    """Return a sentence with the shares of runs that the rules, the tree and both reject."""
     shares = _shares(validity.assign(kind=np.where(validity["kind"] == "", "", "invalid")))
     if "invalid" not in shares.index:
-        return "Nobody flagged a run as invalid: there is nothing to learn a tree from."
+        return "No run is flagged as invalid, so no validity tree was trained."
     caught, wrongly = (
         [percent(shares[judge].get(kind, np.nan)) for judge in JUDGES] for kind in ("invalid", "")
     )
@@ -41,7 +40,7 @@ def validity_told(validity: pd.DataFrame) -> str:
 
 
 def validity_chart(validity: pd.DataFrame) -> Chart | None:
-    """Draw which share of the runs of each kind of invalidity is rejected, and of the valid ones."""
+    """Draw the share of rejected runs by kind of invalidity, and of valid runs; None without invalid runs."""
     shares = _shares(validity)
     if set(shares.index) <= {""}:
         return None
@@ -49,12 +48,12 @@ def validity_chart(validity: pd.DataFrame) -> Chart | None:
     judges = [judge for judge in JUDGES if ordered[judge].notna().any()]
     invalid = ordered.loc[ordered.index != "", judges[-1]]
     title = (
-        f"Hardest to tell are runs of the kind {invalid.idxmin()}: "
+        f"Runs of the kind {invalid.idxmin()} are hardest to detect: "
         f"{JUDGES[judges[-1]]} reject {percent(float(invalid.min()), 0)} of them"
     )
-    if not _stands_out(invalid, ordered.loc[invalid.index, "runs"]):
+    if not _smallest_differs(invalid, ordered.loc[invalid.index, "runs"]):
         title = (
-            f"No kind of invalid run can be told to be harder than the others: {JUDGES[judges[-1]]} reject "
+            f"No kind of invalid run is significantly harder to detect: {JUDGES[judges[-1]]} reject "
             f"{_range(invalid)} of each"
         )
     bars = [
@@ -66,38 +65,43 @@ def validity_chart(validity: pd.DataFrame) -> Chart | None:
         "validity-chart",
         title,
         "Bars of the share of runs that are rejected, by kind of run",
-        "On test cases held out whole; the tree was learned on the other folds.",
+        "On held-out test cases; the tree was trained on the other folds.",
     )
     return drawn(words, [panel], (8.4, 1.3 + 0.55 * len(ordered)))
 
 
 def causes_chart(verdicts: pd.DataFrame) -> Chart | None:
-    """Draw which share of the abnormal pairs of each cause is found."""
-    known = verdicts[(verdicts["cause"].fillna("") != "") & (verdicts["status"] == "fail")]
-    if known.empty:
+    """Draw the share of detected abnormal pairs by cause; None without causes."""
+    abnormal = verdicts[(verdicts["cause"].fillna("") != "") & (verdicts["status"] == "fail")]
+    if abnormal.empty:
         return None
-    by_cause = (known["verdict"] == "fail").groupby(known["cause"]).agg(["mean", "size"])
-    found = by_cause.sort_values("mean", kind="stable")
-    least, title = found.iloc[0], f"All abnormal pairs of {counted(len(found), 'kind')} are found"
-    if least["mean"] < 1:
+    by_cause = (abnormal["verdict"] == "fail").groupby(abnormal["cause"]).agg(["mean", "size"])
+    by_cause = by_cause.sort_values("mean", kind="stable")
+    least = by_cause.iloc[0]
+    if least["mean"] == 1:
+        title = f"All abnormal pairs of {counted(len(by_cause), 'kind')} are found"
+    elif _smallest_differs(by_cause["mean"], by_cause["size"]):
         title = (
-            f"Least found is {found.index[0]}: {percent(float(least['mean']), 0)} of "
+            f"{by_cause.index[0]} is found least often: in {percent(float(least['mean']), 0)} of "
             f"{counted(int(least['size']), 'abnormal pair')}"
         )
-        if not _stands_out(found["mean"], found["size"]):
-            title = (
-                f"No cause can be told to be harder to find than the others: {_range(found['mean'])} of each"
-            )
-    causes = Axis("cause", _labels([str(cause) for cause in found.index], found["size"]))
+    else:
+        title = f"No cause is significantly harder to find: {_range(by_cause['mean'])} of each are found"
+    causes = Axis("cause", _labels([str(cause) for cause in by_cause.index], by_cause["size"]))
     panel = Panel(
-        [Bars(found["mean"])], _shares_axis("abnormal pairs that are found (% of the cause)"), causes
+        [Bars(by_cause["mean"])], _shares_axis("abnormal pairs that are found (% of the cause)"), causes
     )
-    words = Words("causes", title, "Bars of the share of abnormal pairs that are found, by cause", _CAUSES)
-    return drawn(words, [panel], (8.4, 1.1 + 0.3 * len(found)))
+    words = Words(
+        "causes",
+        title,
+        "Bars of the share of abnormal pairs that are found, by cause",
+        "In brackets: abnormal pairs.",
+    )
+    return drawn(words, [panel], (8.4, 1.1 + 0.3 * len(by_cause)))
 
 
 def groups_chart(groups: pd.DataFrame) -> Chart | None:
-    """Draw the number of test cases by given and automatic group."""
+    """Draw the number of test cases by given and automatic group; None with one group or too many."""
     table = pd.crosstab(groups["group"], groups["automatic"])
     if len(table) < 2 or max(table.shape) > _GROUPS:  # noqa: PLR2004 - nothing to compare
         return None
@@ -106,8 +110,8 @@ def groups_chart(groups: pd.DataFrame) -> Chart | None:
     agree = float(adjusted_rand_score(groups["group"], groups["automatic"]))
     table = table.iloc[np.argsort(table.to_numpy().argmax(axis=1), kind="stable")]
     title = (
-        f"{counted(table.shape[1], 'automatic group')} beside {counted(len(table), 'given one')} "
-        f"agree by {agree:.2f} (1: the same, 0: by chance)"
+        f"{counted(table.shape[1], 'automatic group')} and {counted(len(table), 'given group')} "
+        f"agree by {agree:.2f} (1: equal, 0: by chance)"
     )
     words = Words(
         "groups-chart",
@@ -121,21 +125,21 @@ def groups_chart(groups: pd.DataFrame) -> Chart | None:
     ]
     panel = Panel(
         [Cells(cells)],
-        Axis("automatic group (name)", [str(one) for one in table.columns]),
-        Axis("given group (workload type)", [str(one) for one in table.index]),
+        Axis("automatic group (name)", [str(name) for name in table.columns]),
+        Axis("given group (workload type)", [str(name) for name in table.index]),
     )
     size = max(4.6, 2.6 + 0.45 * table.shape[1]), max(3.4, 1.4 + 0.3 * len(table))
     return drawn(words, [panel], size, narrows=False)
 
 
 def _shares(validity: pd.DataFrame) -> pd.DataFrame:
-    """Return by kind how many runs there are, and which share of them each judge rejects."""
+    """Return by kind the number of runs, and the share of them that each judge rejects."""
     sums = validity.groupby(["kind", "judge"])[["runs", "rejected"]].sum()
     shares = (sums["rejected"] / sums["runs"]).unstack("judge").reindex(columns=list(JUDGES))
     return shares.assign(runs=sums["runs"].unstack("judge").max(axis="columns"))
 
 
-def _stands_out(shares: pd.Series, sizes: pd.Series) -> bool:
+def _smallest_differs(shares: pd.Series, sizes: pd.Series) -> bool:
     """Return whether the smallest share differs significantly from all others (Fisher's exact test)."""
     from scipy.stats import fisher_exact
 
@@ -159,17 +163,16 @@ def _shares_axis(label: str) -> Axis:
     return Axis(label, percent=True, low=0, high=1)
 
 
-#: Figures of the seed, as curves.parquet calls them.
+#: Figures of the seed, as in curves.parquet.
 COST, UNDERSAMPLING, DIMENSION = 4, 5, 6
-#: Two balanced accuracies that differ by less are called equal.
+#: Difference of balanced accuracies below which they are called equal.
 EQUAL = 0.01
 _GROUPINGS = {"none": "one model", "given": "a model per group"}
-_ACCURACY = "balanced accuracy of vectors (0 to 1)"
 _BARS = "Bars are one standard deviation over the folds."
 
 
 class Curve(NamedTuple):
-    """Balanced accuracy over one parameter. ``look`` is its model's; ``hollow``: others have groups."""
+    """Balanced accuracy over one parameter; `look` numbers the model's colour."""
 
     name: str
     look: int
@@ -179,87 +182,65 @@ class Curve(NamedTuple):
     spread: list[float]
     folds: int
 
-    def at_best(self) -> int:
-        """Return the first place of the best accuracy."""
+    @property
+    def best(self) -> int:
+        """Index of the first largest accuracy."""
         return self.accuracy.index(max(self.accuracy))
 
     @property
     def gain(self) -> float:
-        """By how much the best is better than the first, which has no remedy."""
+        """Largest accuracy minus the first, which has no remedy."""
         return max(self.accuracy) - self.accuracy[0]
 
-    def apart(self, one: int, other: int) -> bool:
-        """Return whether two points of the curve differ significantly, by their spread over the folds."""
-        gain = self.accuracy[one] - self.accuracy[other]
-        return told_apart(gain, self.spread[one], self.spread[other], folds=self.folds)
-
-
-def lines(curves: pd.DataFrame, figure: int, folds: int) -> list[Curve]:
-    """Return the curves of a figure, one per model and grouping, each from no remedy on."""
-    own = curves[(curves["figure"] == figure) & curves["balanced_accuracy"].notna()]
-    models, several = sorted(own["model"].unique()), len(own["grouping"].drop_duplicates()) > 1
-    found = []
-    for (model, grouping), part in own.groupby(["model", "grouping"], sort=True):
-        ordered = part.sort_values("x", ascending=figure != UNDERSAMPLING, kind="stable")
-        name = f"{model}, {_GROUPINGS.get(str(grouping), grouping)}" if several else str(model)
-        x, accuracy, spread = (ordered[column].tolist() for column in ("x", "balanced_accuracy", "spread"))
-        hollow = several and grouping == "none"
-        found.append(Curve(name, models.index(model), hollow, x, accuracy, spread, folds))
-    return found
+    def differs(self, place: int, other: Curve, other_place: int) -> bool:
+        """Return whether two points differ significantly, by their spread over the folds."""
+        gain = self.accuracy[place] - other.accuracy[other_place]
+        return told_apart(gain, self.spread[place], other.spread[other_place], folds=self.folds)
 
 
 def cost_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
     """Draw balanced accuracy by cost ratio (seed 001, figure 4); None without curves."""
     across = Axis("cost of a missed abnormal vector, in false alarms (log scale)", log=True)
-    told = partial(
-        _gain_told, best="where a miss costs {} times a false alarm", without="where both cost the same"
+    title = partial(
+        _gain_title, best="where a miss costs {} times a false alarm", without="where both cost the same"
     )
-    return _curves(lines(curves, COST, folds), COST, "cost ratio, a line a model", across, told)
+    return _curve_chart(curves, folds, COST, "cost ratio, a line a model", across, title)
 
 
 def sampling_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
     """Draw balanced accuracy by undersampling (seed 001, figure 5); None without curves."""
     label = "normal training vectors per abnormal one, from all to as many (log scale)"
-    told = partial(_gain_told, best="at a ratio of {}:1", without="with all normal vectors")
     across = Axis(label, log=True, backwards=True)
-    return _curves(
-        lines(curves, UNDERSAMPLING, folds),
-        UNDERSAMPLING,
-        "undersampling, a line a model and grouping",
-        across,
-        told,
-    )
+    title = partial(_gain_title, best="at a ratio of {}:1", without="with all normal vectors")
+    by = "undersampling, a line a model and grouping"
+    return _curve_chart(curves, folds, UNDERSAMPLING, by, across, title)
 
 
 def dimensions_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
-    """Draw balanced accuracy by the dimensions kept (seed 001, figure 6); None without curves."""
+    """Draw balanced accuracy by number of dimensions (seed 001, figure 6); None without curves."""
     across = Axis("dimensions that are kept (number; the last are all metrics, not projected)")
-    return _curves(
-        lines(curves, DIMENSION, folds), DIMENSION, "dimensions, a line a model", across, _enough_told
-    )
+    return _curve_chart(curves, folds, DIMENSION, "dimensions, a line a model", across, _dimensions_title)
 
 
 def times_chart(times: pd.DataFrame) -> Chart | None:
-    """Draw training time by dimensions (seed 001, figure 7); None where nothing was timed."""
+    """Draw training time by number of dimensions (seed 001, figure 7); None without times."""
     if times.empty:
         return None
     ordered = times.sort_values(["model", "dimensions"], kind="stable")
     ends = ordered.groupby("model")["seconds"].agg(["first", "last"])
     slow = ends["last"].idxmax()
-    longest, shortest = ends.loc[slow, "last"], ends.loc[slow, "first"]
     most, least = int(ordered["dimensions"].max()), int(ordered["dimensions"].min())
-    told = f"{plain(longest, 3)} s with {most} dimensions, {plain(shortest, 3)} s with {least}"
     lines = [
-        chart_marks.Line(str(model), own["dimensions"], own["seconds"], look)
-        for look, (model, own) in enumerate(ordered.groupby("model", sort=True))
+        Line(str(model), rows["dimensions"], rows["seconds"], look)
+        for look, (model, rows) in enumerate(ordered.groupby("model", sort=True))
     ]
     panel = Panel(lines, Axis("dimensions (number)"), Axis("time to fit an engine (s, log scale)", log=True))
-    note = "Mean over the folds, on the machine that made this page; times are never the same twice."
     words = Words(
         "figure-7",
-        f"{slow} takes longest to train: {told}",
+        f"{slow} takes longest to train: {plain(ends.loc[slow, 'last'], 3)} s with {most} dimensions, "
+        f"{plain(ends.loc[slow, 'first'], 3)} s with {least}",
         "Chart of training time by dimensions, a line a model",
-        note,
+        "Mean over the folds, on the machine that made this page; times differ from run to run.",
     )
     return drawn(words, [panel], (8.4, 4.0))
 
@@ -267,19 +248,22 @@ def times_chart(times: pd.DataFrame) -> Chart | None:
 def ablation_chart(
     name: str, steps: Sequence[Sequence[Beside]], *, alone: bool, of: str = "pairs"
 ) -> Chart | None:
-    """Draw the balanced accuracy of what is the same whatever the form, remedy by remedy."""
+    """Draw balanced accuracy remedy by remedy; None with fewer than two rows.
+
+    The accuracy is that of pairs or target runs, which are equal in all forms. `alone`: each row leaves out
+    one remedy, otherwise each row adds one. `steps` holds the rows of each model.
+    """
     if not steps or len(steps[0]) < 2:  # noqa: PLR2004 - nothing to compare
         return None
-    title = (_missed_most if alone else _gained)(steps)
-    remedies = [row.name for row in steps[0]]
-    first = "all remedies" if alone else "no remedy"
-    labels = [first, *(f"all but: {one}" if alone else f"+ {one}" for one in remedies[1:])]
+    title = (_loss_title if alone else _steps_title)(steps)
+    first, prefix = ("all remedies", "all but:") if alone else ("no remedy", "+")
+    labels = [first, *(f"{prefix} {row.name}" for row in steps[0][1:])]
     how = "without one remedy" if alone else "remedy by remedy"
     words = Words(name, title, f"Chart of balanced accuracy of {of} {how}, a line a model", _BARS)
     panel = Panel(
         [
-            *(_remedies(rows, look, joined=not alone) for look, rows in enumerate(steps)),
-            *_seeds(steps),
+            *(_remedy_line(rows, look, joined=not alone) for look, rows in enumerate(steps)),
+            *_paper_dots(steps),
             ValueLine(x=0.5),
         ],
         Axis(f"balanced accuracy of {of}; 0.5 is guessing"),
@@ -288,101 +272,106 @@ def ablation_chart(
     return drawn(words, [panel], (8.4, 1.4 + 0.42 * len(labels)))
 
 
-def _remedies(rows: Sequence[Beside], look: int, *, joined: bool) -> chart_marks.Line:
+def _remedy_line(rows: Sequence[Beside], look: int, *, joined: bool) -> Line:
     places = [place + 0.09 * (look - 1) for place in range(len(rows))]
     accuracies, spreads = [row.same for row in rows], [row.same_spread for row in rows]
-    return chart_marks.Line(rows[0].model, accuracies, places, look, sideways=spreads, joined=joined)
+    return Line(rows[0].model, accuracies, places, look, sideways=spreads, joined=joined)
 
 
-def _seeds(steps: Sequence[Sequence[Beside]]) -> Iterator[Dots]:
-    """Yield the paper's figures for each model, where it has any."""
-    label = "the paper's, of vectors, on its own data"
+def _paper_dots(steps: Sequence[Sequence[Beside]]) -> list[Dots]:
+    """Return the paper's figures of each model that has any; the first has the label."""
+    dots: list[Dots] = []
     for look, rows in enumerate(steps):
-        found = [(place, row.seeds.balanced_accuracy) for place, row in enumerate(rows)]
-        shown = [(place, accuracy) for place, accuracy in found if not isnan(accuracy)]
-        if shown:
-            places, accuracies = zip(*shown, strict=True)
-            colour = SERIES[look % len(SERIES)]
-            yield Dots(accuracies, places, label, PAPER, colour, marker="D", size=36, thickness=1.4)
-            label = ""
+        figures = [row.seeds.balanced_accuracy for row in rows]
+        places = [place for place, figure in enumerate(figures) if not isnan(figure)]
+        if places:
+            label = "" if dots else "the paper's, of vectors, on its own data"
+            accuracies, colour = [figures[place] for place in places], SERIES[look % len(SERIES)]
+            dots.append(Dots(accuracies, places, label, PAPER, colour, "D", size=36, thickness=1.4))
+    return dots
 
 
-def _gained(steps: Sequence[Sequence[Beside]]) -> str:
+def _steps_title(steps: Sequence[Sequence[Beside]]) -> str:
     top = max(steps, key=lambda rows: rows[-1].same)
-    accuracies = f"{top[0].same:.2f} without any remedy", f"{top[-1].same:.2f} with all"
-    whole = {
-        "helps": "{model} rises from {0} to {1}",
-        "hurts": "{model} falls from {0} to {1}",
-        "cannot be told": "{model} has {0} and {1}, which cannot be told apart",
-    }[Worth.of(top[-1], top[0]).told].format(*accuracies, model=top[0].model)
-    told = [(Worth.of(row, before), row.name) for before, row in pairwise(top)]
-    helping = [(worth.gain, name) for worth, name in told if worth.told == "helps"]
+    change = {
+        "helps": "{model} rises from {0} without any remedy to {1} with all",
+        "hurts": "{model} falls from {0} without any remedy to {1} with all",
+    }.get(
+        Worth.of(top[-1], top[0]).effect,
+        "{model} has {0} without any remedy and {1} with all, which is no significant difference",
+    )
+    whole = change.format(f"{top[0].same:.2f}", f"{top[-1].same:.2f}", model=top[0].model)
+    worths = [(Worth.of(row, before), row.name) for before, row in pairwise(top)]
+    helping = [(worth.gain, name) for worth, name in worths if worth.effect == "helps"]
     if not helping:
-        return f"{whole}; of no single step can it be told that it helps"
-    gain, name = max(helping, key=lambda step: step[0])
-    return f'{whole}; the largest step that can be told (+{gain:.2f}) is "{name}"'
+        return f"{whole}; no single step is a significant gain"
+    gain, name = max(helping, key=itemgetter(0))
+    return f'{whole}; the largest significant step (+{gain:.2f}) is "{name}"'
 
 
-def _missed_most(steps: Sequence[Sequence[Beside]]) -> str:
+def _loss_title(steps: Sequence[Sequence[Beside]]) -> str:
     top = max(steps, key=lambda rows: rows[0].same)
     whole = f"{top[0].model} has {top[0].same:.2f} with all"
-    told = [(Worth.of(top[0], row), row) for row in top[1:]]
-    missed = [(worth.gain, row) for worth, row in told if worth.told == "helps"]
-    if not missed:
-        return f"{whole}; of no remedy alone can it be told that it is missed"
-    _, row = max(missed, key=lambda step: step[0])
-    return f'{whole}; the largest loss that can be told is without "{row.name}": {row.same:.2f}'
+    worths = [(Worth.of(top[0], row), row) for row in top[1:]]
+    losses = [(worth.gain, row) for worth, row in worths if worth.effect == "helps"]
+    if not losses:
+        return f"{whole}; leaving out a single remedy makes no significant difference"
+    _, row = max(losses, key=itemgetter(0))
+    return f'{whole}; the largest significant loss is without "{row.name}": {row.same:.2f}'
 
 
-def _gain_told(found: Sequence[Curve], best: str, without: str) -> str:
-    top = max(found, key=lambda line: line.gain)
-    if top.gain <= EQUAL:
-        return f"No line rises by more than {EQUAL:g} above what it has {without}"
-    if not any(line.apart(line.at_best(), 0) for line in found):
-        return f"No line rises so far above what it has {without} that it could be told from chance"
-    top = max((line for line in found if line.apart(line.at_best(), 0)), key=lambda line: line.gain)
-    where = best.format(plain(top.x[top.at_best()], 3))
-    return f"{top.name} gains most: {max(top.accuracy):.2f} {where}, {top.accuracy[0]:.2f} {without}"
+def _gain_title(found: Sequence[Curve], best: str, without: str) -> str:
+    if max(line.gain for line in found) <= EQUAL:
+        return f"No line rises by more than {EQUAL:g} above its value {without}"
+    rising = [line for line in found if line.differs(line.best, line, 0)]
+    if not rising:
+        return f"No line rises significantly above its value {without}"
+    top = max(rising, key=lambda line: line.gain)
+    at_best = best.format(plain(top.x[top.best], 3))
+    return f"{top.name} gains most: {max(top.accuracy):.2f} {at_best}, {top.accuracy[0]:.2f} {without}"
 
 
-def _enough_told(found: Sequence[Curve]) -> str:
+def _dimensions_title(found: Sequence[Curve]) -> str:
     top = max(found, key=lambda line: max(line.accuracy))
-    best = top.at_best()
-    enough = next(place for place in range(len(top.x)) if place == best or not top.apart(best, place))
-    others = [line for line in found if line is not top and not _apart(top, line)]
-    title = f"{top.name} is best with {plain(top.x[best])} dimensions ({top.accuracy[best]:.2f})"
+    best = top.best
+    enough = next(place for place in range(len(top.x)) if place == best or not top.differs(best, top, place))
+    others = [line for line in found if line is not top and not top.differs(best, line, line.best)]
     if others:
         names = listed([top.name, *(line.name for line in others)])
         at_best = [max(line.accuracy) for line in (top, *others)]
-        return f"{names} cannot be told apart at their best: {min(at_best):.2f} to {max(at_best):.2f}"
+        return f"The best of {names} do not differ significantly: {min(at_best):.2f} to {max(at_best):.2f}"
+    title = f"{top.name} is best with {plain(top.x[best])} dimensions ({top.accuracy[best]:.2f})"
     if enough != best:
-        title += f", and no less that could be told with {plain(top.x[enough])} ({top.accuracy[enough]:.2f})"
+        title += f", not significantly better than with {plain(top.x[enough])} ({top.accuracy[enough]:.2f})"
     return title
 
 
-def _apart(one: Curve, other: Curve) -> bool:
-    """Return whether two curves differ significantly at their best points."""
-    here, there = one.at_best(), other.at_best()
-    gain = one.accuracy[here] - other.accuracy[there]
-    return told_apart(gain, one.spread[here], other.spread[there], folds=one.folds)
-
-
-def _curves(
-    found: Sequence[Curve],
+def _curve_chart(  # noqa: PLR0917 - all differ from figure to figure
+    curves: pd.DataFrame,
+    folds: int,
     figure: int,
     by: str,
     across: Axis,
-    told: Callable[[Sequence[Curve]], str],
+    title: Callable[[Sequence[Curve]], str],
 ) -> Chart | None:
-    """Draw the curves of a figure; a logarithmic axis is one of the ratios that were tried."""
-    if not found:
+    rows = curves[(curves["figure"] == figure) & curves["balanced_accuracy"].notna()]
+    if rows.empty:
         return None
+    models, several = sorted(rows["model"].unique()), len(rows["grouping"].drop_duplicates()) > 1
+    lines = []
+    for (model, grouping), part in rows.groupby(["model", "grouping"], sort=True):
+        ordered = part.sort_values("x", ascending=figure != UNDERSAMPLING, kind="stable")
+        name = f"{model}, {_GROUPINGS.get(str(grouping), grouping)}" if several else str(model)
+        x, accuracy, spread = (ordered[column].tolist() for column in ("x", "balanced_accuracy", "spread"))
+        hollow = several and grouping == "none"
+        lines.append(Curve(name, models.index(model), hollow, x, accuracy, spread, folds))
     if across.log:
-        tried = sorted({x for line in found for x in line.x})
+        tried = sorted({x for line in lines for x in line.x})
         across = replace(across, ticks={x: f"{plain(x, 3)}:1" for x in tried})
-    drawing = [
-        chart_marks.Line(one.name, one.x, one.accuracy, one.look, spread=one.spread, hollow=one.hollow)
-        for one in found
+    marks = [
+        Line(line.name, line.x, line.accuracy, line.look, spread=line.spread, hollow=line.hollow)
+        for line in lines
     ]
-    words = Words(f"figure-{figure}", told(found), f"Chart of balanced accuracy by {by}", _BARS)
-    return drawn(words, [Panel(drawing, across, Axis(_ACCURACY))], (8.4, 4.2))
+    words = Words(f"figure-{figure}", title(lines), f"Chart of balanced accuracy by {by}", _BARS)
+    panel = Panel(marks, across, Axis("balanced accuracy of vectors (0 to 1)"))
+    return drawn(words, [panel], (8.4, 4.2))

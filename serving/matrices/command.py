@@ -1,10 +1,10 @@
-"""What ``perfjudge judge`` and ``import`` do with matrices: read, judge, print."""
+"""Matrices in ``perfjudge judge``, ``import`` and ``matrices fit``: read, judge, print."""
 
 from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,7 @@ from data.errors import InputError, visible
 from data.matrices.params import Matrices
 from data.matrices.tables import Choice
 from serving.answering import PrintableJudgement, Wanted, give, tell_skipped
-from serving.matrices import request as matrices_source
-from serving.matrices.judge import judge, load
+from serving.matrices.request import judge, load, read
 from serving.matrices.schemas import DriverAnswer, MatricesAnswer, MatrixVerdictAnswer
 from serving.reports.verdict_lines import Lines, VerdictLine
 from serving.supply import Counts
@@ -29,85 +28,90 @@ from training.registry.champions import project_params
 
 
 def fit(source: Path, output: Path, model: str, trials: int | None, work: Path | None) -> int:
-    """Write the model to `output`, and return the exit code."""
-    knobs = project_params(Matrices)
-    how, scheme = knobs.section.evaluate, replace(LARGE, components=knobs.section.evaluate.components)
-    tried = how.trials if trials is None else trials
-    missing = knobs.section.checks.missing
-    recipe = LargeRecipe(Cell(model, scheme), tried, knobs.seed, missing, knobs.compute)
+    """Train on the runs of `source` in chunks, write the model to `output`, and return the exit code.
+
+    Temporary files go to `work`, by default beside the model.
+    """
+    params = project_params(Matrices)
+    evaluate = params.section.evaluate
+    recipe = LargeRecipe(
+        Cell(model, replace(LARGE, components=evaluate.components)),
+        evaluate.trials if trials is None else trials,
+        params.seed,
+        params.section.checks.missing,
+        params.compute,
+    )
     place = output.parent if work is None else work
     place.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".pieces-", dir=place) as directory:
+    with tempfile.TemporaryDirectory(prefix=".chunks-", dir=place) as directory:
         trained = recipe.train(source, Path(directory))
     trained.write(output)
-    own = f"{len(trained.card.own)} of {len(trained.card.groups)} groups have a classifier of their own"
-    sys.stderr.write(f"{trained.card.entry} -> {output}: {own}\n")
+    groups = f"{len(trained.card.own)} of {len(trained.card.groups)} groups have their own classifier"
+    sys.stderr.write(f"{trained.card.entry} -> {output}: {groups}\n")
     return 0
 
 
 def as_xml(found: MatricesAnswer) -> bytes:
-    """Return ``matrix_results``; an attribute that is not known is left out."""
+    """Return ``matrix_results`` as XML, without attributes for unknown values."""
     from lxml import etree
 
     ref = {"model": found.model.name} | found.model.model_dump(exclude={"name"})
     root = etree.Element("matrix_results", _attributes(ref))
-    for one in found.verdicts:
-        node = etree.SubElement(root, "matrix_result", _attributes(one))
-        for driver in one.drivers:
+    for verdict in found.verdicts:
+        node = etree.SubElement(root, "matrix_result", _attributes(verdict))
+        for driver in verdict.drivers:
             etree.SubElement(node, "driver", _attributes(driver))
-        for run in one.invalid_runs:
+        for run in verdict.invalid_runs:
             etree.SubElement(node, "invalid_run", _attributes(run))
-        _add_notes(etree, node, one.notes)
-    _add_notes(etree, root, found.notes)
+        for note in verdict.notes:
+            etree.SubElement(node, "note").text = visible(note)
+    for note in found.notes:
+        etree.SubElement(root, "note").text = visible(note)
     written: bytes = etree.tostring(root, pretty_print=True, xml_declaration=True, encoding="UTF-8")
     return written
 
 
-def _attributes(told: Mapping[str, Any] | BaseModel) -> dict[str, str]:
-    """Return the scalar fields as XML attributes, without None and lists."""
+def _attributes(fields: Mapping[str, Any] | BaseModel) -> dict[str, str]:
     return {
         name: visible(str(value))
-        for name, value in dict(told).items()
+        for name, value in dict(fields).items()
         if value is not None and not isinstance(value, list)
     }
 
 
-def _add_notes(etree: Any, parent: Any, notes: Sequence[str]) -> None:
-    for note in notes:
-        etree.SubElement(parent, "note").text = visible(note)
-
-
-#: How many raw metrics a line shows; ``--json`` has all that the verdict names.
+#: Maximal number of raw metrics in a line; ``--json`` has all drivers.
 SHOWN = 3
-#: Maximal numbers of notes and of excluded runs that are listed.
+#: Maximal numbers of notes and of invalid runs that are listed.
 TOLD = 20
 
 
 def lines(found: MatricesAnswer) -> Lines:
-    """Return the verdicts as lines of a table, a group a suite."""
-    rows = [_line(one) for one in found.verdicts]
+    """Return the verdicts as lines of a table; suites are groups."""
     general = tuple(f"note: {note}" for note in found.notes)
+    notes = [f'note: pair "{pair.pair_id}": {note}' for pair in found.verdicts for note in pair.notes]
+    invalid_runs = [line for pair in found.verdicts for line in _invalid_run_notes(pair)]
+    all_notes = (*general, *_first_lines(notes, "notes"), *_first_lines(invalid_runs, "runs left out"))
     headings = ("group", "pair", "what drove it")
-    return Lines(rows, headings, summary(found), (*general, *_notes(found)), general)
+    return Lines([*map(_verdict_line, found.verdicts)], headings, summary(found), all_notes, general)
 
 
 def summary(found: MatricesAnswer) -> str:
-    """Return how many pairs got which verdict, in one line."""
+    """Return the number of pairs by verdict in one line."""
     counted = ", ".join(f"{found.count(verdict)} {verdict}" for verdict in ("fail", "pass", "invalid"))
     number, ref = len(found.verdicts), found.model
     promised = f"; {found.promise.told}" if found.promise else ""
     return f"{number} pair{'' if number == 1 else 's'}: {counted} (model {ref.name} {ref.version}{promised})"
 
 
-def _line(one: MatrixVerdictAnswer) -> VerdictLine:
+def _verdict_line(pair: MatrixVerdictAnswer) -> VerdictLine:
     # a group without a separate model, where others have one
-    group = f"{one.group} (fallback)" if one.group_used == FALLBACK else one.group
-    why = one.invalid_reason or ", ".join(map(_moved, one.drivers[:SHOWN]))
-    notes = (*(f"note: {note}" for note in one.notes), *_left_out(one))
-    return VerdictLine(one.verdict, one.probability, group, one.pair_id, why, notes)
+    group = f"{pair.group} (fallback)" if pair.group_used == FALLBACK else pair.group
+    why = pair.invalid_reason or ", ".join(map(_driver_text, pair.drivers[:SHOWN]))
+    notes = (*(f"note: {note}" for note in pair.notes), *_invalid_run_notes(pair))
+    return VerdictLine(pair.verdict, pair.probability, group, pair.pair_id, why, notes)
 
 
-def _moved(driver: DriverAnswer) -> str:
+def _driver_text(driver: DriverAnswer) -> str:
     unit = "" if driver.unit in {"", "1"} else f" {driver.unit}"
     before, after = (
         "unknown" if value is None else f"{value:.4g}" for value in (driver.baseline, driver.target)
@@ -115,39 +119,31 @@ def _moved(driver: DriverAnswer) -> str:
     return f"{driver.metric} {before} \N{RIGHTWARDS ARROW} {after}{unit} ({driver.contribution:+.2g})"
 
 
-def _notes(found: MatricesAnswer) -> Iterator[str]:
-    """Tell what to know about single pairs, and which runs were left out."""
-    told = [f'note: pair "{one.pair_id}": {note}' for one in found.verdicts for note in one.notes]
-    yield from _first(told, "notes")
-    yield from _first([run for one in found.verdicts for run in _left_out(one)], "runs left out")
+def _invalid_run_notes(pair: MatrixVerdictAnswer) -> list[str]:
+    return [f'left out: run "{run.run_id}": {run.reason}' for run in pair.invalid_runs]
 
 
-def _left_out(one: MatrixVerdictAnswer) -> list[str]:
-    return [f'left out: run "{run.run_id}": {run.reason}' for run in one.invalid_runs]
-
-
-def _first(told: Sequence[str], what: str) -> Iterator[str]:
-    yield from told[:TOLD]
-    if len(told) > TOLD:
-        yield f"... and {len(told) - TOLD} more {what}; --json has all"
+def _first_lines(texts: Sequence[str], kind: str) -> list[str]:
+    more = [f"... and {len(texts) - TOLD} more {kind}; --json has all"] if len(texts) > TOLD else []
+    return [*texts[:TOLD], *more]
 
 
 def judge_matrices(source: Path, uri: str | None, wanted: Wanted, *, keep_going: bool) -> int:
-    """Judge all pairs of matrices of `source`, and return the exit code."""
-    reading = matrices_source.read(source, keep_going=keep_going)
+    """Judge all pairs of matrices of `source`, print the verdicts, and return the exit code."""
+    reading = read(source, keep_going=keep_going)
     tell_skipped(reading.skipped)
     served = load(uri)
     try:
-        found = judge(reading.tables, served, shown=True)
+        answer = judge(reading.tables, served, shown=True)
     except InputError as exc:
         raise exc.within(source) from exc
-    told = PrintableJudgement(
-        found.count("fail"),
-        lambda: lines(found),
-        lambda: f"{found.model_dump_json(indent=1)}\n",
-        lambda: as_xml(found),
+    printable = PrintableJudgement(
+        answer.count("fail"),
+        lambda: lines(answer),
+        lambda: f"{answer.model_dump_json(indent=1)}\n",
+        lambda: as_xml(answer),
     )
-    return give(told, wanted)
+    return give(printable, wanted)
 
 
 def imported(
@@ -159,10 +155,10 @@ def imported(
     only: Sequence[str] = (),
     without: Sequence[str] = (),
 ) -> Counts:
-    """Write the tables of matrices, of some workloads or of all, to `directory`."""
+    """Write the tables of matrices to `directory`; `only` and `without` are patterns of workloads."""
     reading = matrix_formats.read(kind, sources, keep_going=keep_going)
-    chosen = Choice(only, without)
-    tables = chosen.of(reading.tables) if chosen else reading.tables
+    choice = Choice(only, without)
+    tables = choice.of(reading.tables) if choice else reading.tables
     tables.write(directory)
     rows = {
         "groups": tables.runs["group"].nunique(),

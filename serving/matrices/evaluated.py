@@ -1,4 +1,4 @@
-"""Read the results of the stages of the family ``matrices`` for its report."""
+"""Read the results of the stages of the family ``matrices`` for the report."""
 
 from __future__ import annotations
 
@@ -18,12 +18,8 @@ from serving.reports.evaluation_files import Judged, Split, Verdicts
 from serving.reports.separation import ERRORS
 from training.matrices.schemes import ABNORMAL, ABNORMAL_PAIRS, PAIRS, VECTORS
 
-#: How it is divided: test cases are held out whole.
-SPLIT = "test-cases"
-#: Causes are held out whole, too.
-HARDER = "causes"
-#: That which is more like the seed's.
-EASIER = "pairs"
+#: Splits: test cases held out whole; causes held out whole too; pairs held out, as in the seed.
+SPLIT, HARDER, EASIER = "test-cases", "causes", "pairs"
 
 VERDICTS = pages.VERDICTS | dict.fromkeys(("pair_id", "group", "cause"), "str") | {"cause_size": "float64"}
 COUNTS = dict.fromkeys(
@@ -46,15 +42,15 @@ SERVED = dict.fromkeys(("pair_id", "workload", "group", "verdict", "status", "re
 
 
 class DataSet(pages.DataSet):
-    """The data that was learned from; further counts are shown as they are."""
+    """The training data, with any further counts."""
 
     model_config = ConfigDict(extra="allow")
 
     @property
     def counts(self) -> list[tuple[str, int]]:
-        """How much there is of what."""
-        found = self.model_extra or {}
-        return [(name.replace("_", " "), value) for name, value in found.items() if isinstance(value, int)]
+        """The further counts, each with its name."""
+        extra = self.model_extra or {}
+        return [(name.replace("_", " "), value) for name, value in extra.items() if isinstance(value, int)]
 
 
 class Metrics(pages.Metrics[Judged]):
@@ -71,7 +67,7 @@ class Metrics(pages.Metrics[Judged]):
 
     @property
     def harder(self) -> Split[Judged] | None:
-        """Folds of whole causes; None where causes are not known."""
+        """Folds of whole causes; None if causes are unknown."""
         return self.splits.get(HARDER)
 
     @property
@@ -82,7 +78,7 @@ class Metrics(pages.Metrics[Judged]):
 
 @dataclass(frozen=True)
 class Counted:
-    """Scores of verdicts on vectors, counted as in seed 001; NaN where unknown."""
+    """Scores of verdicts on vectors, counted as in seed 001; NaN: unknown."""
 
     balanced_accuracy: float
     spread: float
@@ -93,7 +89,7 @@ class Counted:
 
     @classmethod
     def of(cls, row: pd.Series) -> Counted:
-        """Take ours from a row of tables.parquet or ablation.parquet."""
+        """Return our scores of a row of tables.parquet or ablation.parquet."""
         return cls(
             row["balanced_accuracy"],
             row["spread"],
@@ -105,7 +101,7 @@ class Counted:
 
     @classmethod
     def of_seed(cls, row: pd.Series, *, paired: bool) -> Counted:
-        """Return the paper's scores from the same row; `paired`: it counts pairs of vectors."""
+        """Return the paper's scores of a row; `paired`: the paper counts pairs of vectors."""
         cases, abnormal = (PAIRS, ABNORMAL_PAIRS) if paired else (VECTORS, ABNORMAL)
         accuracy, alarms, missed = (
             row[f"seed_{name}"] for name in ("balanced_accuracy", "false_positive", "false_negative")
@@ -115,7 +111,11 @@ class Counted:
 
 @dataclass(frozen=True)
 class Beside:
-    """A row of a table: its name, our scores, and the paper's."""
+    """A row of a table: its name, our scores, and the paper's.
+
+    `same` and `same_spread` are mean and standard deviation over the folds of the balanced accuracy of pairs
+    or target runs, whose set is equal in all forms.
+    """
 
     name: str
     model: str
@@ -128,27 +128,26 @@ class Beside:
 
     @classmethod
     def of(cls, row: pd.Series, name: str, scheme: str, same: str = "pair") -> Beside:
-        """Take a row of tables.parquet or ablation.parquet."""
-        # similarity logistic in table 5, and all of table 8, which the seed counts on pairs of vectors
+        """Return a row of tables.parquet or ablation.parquet; `same` is "pair" or "target"."""
+        # the seed counts pairs of vectors for similarity logistic in table 5 and in table 8
         paired = row.get("table") == 8 or row["model"] == "similarity-logistic"  # noqa: PLR2004
         ours, seeds = Counted.of(row), Counted.of_seed(row, paired=paired)
-        alike = float(row[f"{same}_balanced_accuracy"]), float(row[f"{same}_spread"])
-        return cls(row[name], row["model"], row[scheme], ours, seeds, *alike, int(row["folds"]))
+        accuracy, spread = float(row[f"{same}_balanced_accuracy"]), float(row[f"{same}_spread"])
+        return cls(row[name], row["model"], row[scheme], ours, seeds, accuracy, spread, int(row["folds"]))
 
     @property
     def error(self) -> float:
-        """The standard error of `same`; NaN where there is one fold only."""
-        # the spread is that of the folds themselves, of which one degree of freedom went to their mean
+        """The standard error of `same`; NaN with one fold."""
+        # the spread has no correction for the degree of freedom of the mean
         return self.same_spread / sqrt(self.folds - 1) if self.folds > 1 else nan
 
 
 @dataclass(frozen=True)
 class Worth:
-    """The gain of one row over another, in balanced accuracy of pairs, or of the runs of targets.
+    """The gain of one row over another in `same`, and its standard error.
 
-    All vectors cannot be used: their set differs by form (flattened: all runs; contrasted: those of targets),
-    so that
-    accuracies cannot be subtracted.
+    Accuracies of vectors cannot be subtracted, because their set differs by form (flattened: all runs;
+    contrasted: those of targets).
     """
 
     gain: float
@@ -156,20 +155,20 @@ class Worth:
 
     @classmethod
     def of(cls, row: Beside, other: Beside) -> Worth:
-        """Compare `row` with `other`."""
+        """Return the gain of `row` over `other`."""
         return cls(row.same - other.same, hypot(row.error, other.error))
 
     @property
-    def told(self) -> str:
-        """The gain in words: "helps", "hurts" or "cannot be told" (not significant)."""
+    def effect(self) -> str:
+        """The gain in words: "helps", "hurts" or "not significant"."""
         if not abs(self.gain) > ERRORS * self.error:
-            return "cannot be told"
+            return "not significant"
         return "helps" if self.gain > 0 else "hurts"
 
 
 @dataclass(frozen=True)
 class EvaluatedMatrices:
-    """All that the page is drawn from; frames as `training.matrices.stages` describes them."""
+    """The input of the page; frames as `training.matrices.stages` describes them."""
 
     metrics: Metrics
     notes: tuple[str, ...]
@@ -188,21 +187,21 @@ class EvaluatedMatrices:
         places = Places("matrices", root)
         metrics = read_json(places.metrics, Metrics)
         times = places.reports / "times.parquet"
-        frames = {
+        dtypes = {
             "oof": VERDICTS, "tables": TABLES, "ablation": ABLATION, "curves": CURVES, "validity": VALIDITY,
             "groups": GROUPS, "served": SERVED,
         }  # fmt: skip
-        read = [
-            read_table(places.evaluated / f"{name}.parquet", dtypes, ()) for name, dtypes in frames.items()
+        frames = [
+            read_table(places.evaluated / f"{name}.parquet", types, ()) for name, types in dtypes.items()
         ]
-        # missing where DVC took what it knows from its cache instead of running the stage
-        read.append(read_table(times, TIMES) if times.is_file() else pd.DataFrame(columns=[*TIMES]))
+        # missing if DVC restored the stage's outputs from its cache
+        frames.append(read_table(times, TIMES) if times.is_file() else pd.DataFrame(columns=[*TIMES]))
         notes = tuple(MatrixDecisions.read(places.valid).explained())
-        return cls(metrics, notes, *read)
+        return cls(metrics, notes, *frames)
 
     @property
     def champion(self) -> pd.DataFrame:
-        """The champion's verdicts on the test cases that it had not seen."""
+        """The champion's out-of-fold verdicts."""
         return self.verdicts[self.verdicts["entry"] == self.metrics.champion]
 
     def table(self, number: int) -> list[Beside]:
@@ -211,7 +210,7 @@ class EvaluatedMatrices:
         return [Beside.of(row, "row", "scheme") for _, row in rows.iterrows()]
 
     def steps(self, part: str, same: str = "pair") -> list[list[Beside]]:
-        """Return the rows of a part of the ablation, one list per model and way through it."""
+        """Return the rows of a part of the ablation, one list per model and sequence of remedies."""
         rows = self.ablation[self.ablation["part"] == part]
-        ways = rows.groupby((rows["step"] == 0).cumsum(), sort=False)
-        return [[Beside.of(row, "remedy", "form", same) for _, row in own.iterrows()] for _, own in ways]
+        runs = rows.groupby((rows["step"] == 0).cumsum(), sort=False)
+        return [[Beside.of(row, "remedy", "form", same) for _, row in run.iterrows()] for _, run in runs]

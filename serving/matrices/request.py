@@ -1,36 +1,100 @@
-"""Pairs of matrices in JSON become tables."""
+"""Pairs of matrices: loading the model, judging, JSON requests as tables, and the endpoint."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
 import data.matrices.formats as matrix_formats
+import training.matrices.judging as matrix_judging
 from data.errors import InputError
 from data.matrices.limits import MOST_METRICS
+from data.matrices.params import Matrices
 from data.matrices.tables import METADATA, SIDES, MatrixTables, StackedSides
+from data.parallel import watched
 from data.tables.documents import said
 from data.tables.files import content_of
 from data.tables.formats import Reading
 from data.tables.problems import Problems
 from serving.http.bodies import JSON, NAME, Answered, request_of
 from serving.http.schemas import RefusedError
-from serving.matrices.judge import LOADER, Engine, judge
-from serving.matrices.schemas import MatricesAnswer, MatricesRequest, Matrix, MatrixVerdictAnswer, Pair
-from serving.supply import MEBIBYTE, Endpoint, Opinion, Registered, ShadowSupply
+from serving.matrices.schemas import (
+    MatricesAnswer,
+    MatricesRequest,
+    Matrix,
+    MatrixVerdictAnswer,
+    Pair,
+    ServedMatrix,
+)
+from serving.models import Head, Served, Source
+from serving.supply import MEBIBYTE, Endpoint, Loader, Opinion, Registered, ShadowSupply
+from training.matrices.engine.stored import EngineCard, TrainedEngine
+from training.registry.champions import project_params
 
-#: Most numbers of a request once it is a table, since a metric of one pair is a column of all.
+Engine = Served[TrainedEngine]
+
+
+def registered() -> str:
+    """Return the name under which models of matrices are registered."""
+    return project_params(Matrices).section.promote.name
+
+
+def _card_fields(described: Head | Engine) -> dict[str, Any]:
+    card: EngineCard = described.card
+    return {
+        "estimator": card.entry,
+        "features": [metric.metric for metric in card.metrics],
+        "groups": card.groups,
+        "own_models": card.own,
+        "threshold": card.threshold,
+        "promise": None if card.promise is None else asdict(card.promise),
+        "data_digest": card.data_digest,
+    }
+
+
+ENGINES = Source(registered, TrainedEngine.read, EngineCard.read, called="entry")
+load = ENGINES.load
+LOADER = Loader(registered, load, _card_fields, ServedMatrix, ENGINES.head)
+#: Maximal number of raw metrics that a verdict names.
+DRIVERS = 5
+#: Seconds after which a progress bar is shown.
+LONG = 2.0
+
+
+def judge(tables: MatrixTables, served: Engine, *, shown: bool = False) -> MatricesAnswer:
+    """Return the verdicts on all pairs of `tables`, in their order.
+
+    `shown`: show a progress bar on a terminal after `LONG` seconds. InputError if more metrics are missing
+    than the model allows.
+    """
+    watch: matrix_judging.Watch = matrix_judging.unwatched
+    if shown:
+        watch = partial(watched, title="pairs of matrices", after=LONG)
+    judged = matrix_judging.judge(served.model, tables, DRIVERS, watch)
+    content = {
+        "model": served.ref,
+        "verdicts": judged.verdicts,
+        "notes": judged.notes,
+        "promise": served.model.card.promise,
+    }
+    return MatricesAnswer.model_validate(content, from_attributes=True)
+
+
+#: Maximal numbers in the table of a request, which has a column per metric of any pair.
 MOST_NUMBERS = 10_000_000
 
 
 def read_request(path: Path) -> MatrixTables:
-    """Read a file with a request."""
+    """Read the matrices of a JSON file; InputError if it is not a valid request."""
     try:
         return tables_of(MatricesRequest.model_validate(content_of(path)))
     except ValidationError as exc:
@@ -38,11 +102,11 @@ def read_request(path: Path) -> MatrixTables:
 
 
 def tables_of(request: MatricesRequest) -> MatrixTables:
-    """Turn a request into tables; runs are called by pair, side and number."""
+    """Return the tables of a request; InputError if pairs are repeated, incomplete or too large."""
     seen = set[str]()
     for place, pair in enumerate(request.pairs):
         if pair.pair_id in seen:
-            raise InputError(f'pair_id="{pair.pair_id}" stands twice', place=f"pairs[{place}]")
+            raise InputError(f'pair_id="{pair.pair_id}" occurs twice', place=f"pairs[{place}]")
         seen.add(pair.pair_id)
         require_sides(pair, f"pairs[{place}]")
     require_bearable(request)
@@ -50,8 +114,9 @@ def tables_of(request: MatricesRequest) -> MatrixTables:
 
 
 def stacked(request: MatricesRequest) -> MatrixTables:
-    """Turn a request into tables; its pairs must have distinct names and both sides."""
-    names, sides = _names(request.pairs), StackedSides(_names(request.pairs))
+    """Return the tables of a request with distinct, complete pairs; run ids are pair, side and number."""
+    names = _metric_names(request.pairs)
+    sides = StackedSides(names)
     for pair in request.pairs:
         for side in SIDES:
             matrix: Matrix = getattr(pair, side)
@@ -60,14 +125,12 @@ def stacked(request: MatricesRequest) -> MatrixTables:
     return MatrixTables.of_rows(sides.frame(), None, units)
 
 
-def _names(pairs: Sequence[Pair]) -> list[str]:
-    """Return all metric names, in order of first occurrence."""
-    found: dict[str, None] = {}
+def _metric_names(pairs: Sequence[Pair]) -> list[str]:
+    names: dict[str, None] = {}
     for matrix in (matrix for pair in pairs for matrix in (pair.baseline, pair.target)):
-        found |= dict.fromkeys(matrix.metrics or {})
-        for run in matrix.runs or ():
-            found |= dict.fromkeys(run)
-    return list(found)
+        for columns in (matrix.metrics or {}, *(matrix.runs or ())):
+            names |= dict.fromkeys(columns)
+    return list(names)
 
 
 def metadata(pair: Pair, side: Matrix) -> dict[str, str]:
@@ -76,77 +139,75 @@ def metadata(pair: Pair, side: Matrix) -> dict[str, str]:
 
 
 def require_sides(pair: Pair, place: str) -> None:
-    """Raise an InputError if a pair has no run at all, or columns that differ in length."""
-    if not _count(pair.baseline) and not _count(pair.target):
-        told = f'pair_id="{pair.pair_id}" has no run at all; expected those of both sides'
-        raise InputError(told, place=place)
+    """Raise an InputError if a pair has no runs, or columns of different lengths."""
+    if not _run_count(pair.baseline) and not _run_count(pair.target):
+        problem = f'pair_id="{pair.pair_id}" has no run at all; expected those of both sides'
+        raise InputError(problem, place=place)
     for side in SIDES:
         matrix: Matrix = getattr(pair, side)
-        for name, given in (matrix.metrics or {}).items():
-            if len(given) != _count(matrix):
-                told = f"has {len(given)} values, where others have {_count(matrix)}; expected one per run"
-                raise InputError(told, place=f'{place}.{side}.metrics["{name}"]')
+        runs = _run_count(matrix)
+        for name, values in (matrix.metrics or {}).items():
+            if len(values) != runs:
+                problem = f"has {len(values)} values, where others have {runs}; expected one per run"
+                raise InputError(problem, place=f'{place}.{side}.metrics["{name}"]')
 
 
 def require_bearable(request: MatricesRequest) -> None:
     """Raise an InputError if a request has too many metrics or numbers for memory."""
-    pairs, metrics = request.pairs, len(_names(request.pairs))
+    metrics = len(_metric_names(request.pairs))
     if metrics > MOST_METRICS:
         raise InputError(f"have {metrics} metrics; expected {MOST_METRICS} at most", place="pairs")
-    runs = sum(_count(matrix) for pair in pairs for matrix in (pair.baseline, pair.target))
+    runs = sum(_run_count(matrix) for pair in request.pairs for matrix in (pair.baseline, pair.target))
     if runs * metrics > MOST_NUMBERS:
-        told = f"have {runs} runs of {metrics} metrics; expected {MOST_NUMBERS} numbers at most"
-        raise InputError(told, place="pairs")
+        problem = f"have {runs} runs of {metrics} metrics; expected {MOST_NUMBERS} numbers at most"
+        raise InputError(problem, place="pairs")
 
 
-def _count(matrix: Matrix) -> int:
-    """Return how many runs a side has."""
+def _run_count(matrix: Matrix) -> int:
     if matrix.runs is not None:
         return len(matrix.runs)
-    assert matrix.metrics, "the schema wants columns where there are no rows"
+    assert matrix.metrics, "the schema requires rows or columns"
     return len(next(iter(matrix.metrics.values())))
 
 
 def _values(matrix: Matrix, names: Sequence[str]) -> NDArray[np.float64]:
-    """Return the runs of one side, runs x metrics; NaN where one was not measured."""
+    """Return the values of one side, shape (n_runs, n_names); NaN: not measured."""
     column = {name: number for number, name in enumerate(names)}
-    values = np.full((_count(matrix), len(names)), np.nan)
+    values = np.full((_run_count(matrix), len(names)), np.nan)
     for row, run in enumerate(matrix.runs or ()):
         values[row, [column[name] for name in run]] = np.array(list(run.values()), np.float64)
-    for name, given in (matrix.metrics or {}).items():
-        values[:, column[name]] = np.array(given, np.float64)
+    for name, measured in (matrix.metrics or {}).items():
+        values[:, column[name]] = np.array(measured, np.float64)
     return values
 
 
-#: How the JSON of a request begins; that of comparisons begins with other keys.
+#: First bytes of a request; requests of other families begin with other keys.
 _REQUEST = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:pairs|units)"')
-_BEGIN = 4096
 
 
 def recognised(source: Path) -> bool:
-    """Tell whether `source` holds matrices, in any format, or is a request."""
+    """Return whether `source` holds matrices in a known format, or a JSON request."""
     if matrix_formats.sniff(source) is not None:
         return True
     try:
         with source.open("rb") as file:
-            return _REQUEST.match(file.read(_BEGIN)) is not None
+            return _REQUEST.match(file.read(4096)) is not None
     except OSError:
         return False
 
 
 def read(source: Path, *, keep_going: bool) -> Reading[MatrixTables]:
-    """Read matrices that `recognised` found, as they are to be judged."""
+    """Read matrices to be judged from a `recognised` source; errors name the file."""
     try:
         if kind := matrix_formats.sniff(source):
             return matrix_formats.read_asked(kind, source, keep_going=keep_going)
-
         return matrix_formats.asked(read_request(source), source, Problems(keep_going))
     except InputError as exc:
         raise exc.within(source) from exc
 
 
 def answer_matrices(body: bytes, served: Engine) -> Answered:
-    """Judge the pairs of a request; one that cannot be judged is invalid.
+    """Judge the pairs of a request; pairs that cannot be judged are invalid.
 
     Raises
     ------
@@ -158,65 +219,59 @@ def answer_matrices(body: bytes, served: Engine) -> Answered:
         require_bearable(request)
     except InputError as exc:
         raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(exc)) from exc
-    wrong = dict(_wrong(request.pairs))
-    sound = [pair for place, pair in enumerate(request.pairs) if place not in wrong]
-    found = _judged(request.model_copy(update={"pairs": sound}), served)
-    judged = iter(found.verdicts)
-    told = [
-        _invalid(pair, wrong[place]) if place in wrong else next(judged)
-        for place, pair in enumerate(request.pairs)
-    ]
-    answer = found.model_copy(update={"verdicts": told})
+    complete, verdicts = list[Pair](), dict[int, MatrixVerdictAnswer]()
+    for place, pair in enumerate(request.pairs):
+        try:
+            require_sides(pair, f"pairs[{place}]")
+        except InputError as exc:
+            verdicts[place] = _invalid(pair, str(exc))
+        else:
+            complete.append(pair)
+    judged = _judge_pairs(request.model_copy(update={"pairs": complete}), served)
+    remaining = iter(judged.verdicts)
+    ordered = [verdicts.get(place) or next(remaining) for place in range(len(request.pairs))]
+    answer = judged.model_copy(update={"verdicts": ordered})
     return Answered.of(answer, answer)
 
 
 def given(_media_type: str, content: bytes) -> list[Opinion]:
-    """Return the verdict of an answer on each pair."""
+    """Return the verdict on each pair in an answer."""
     verdicts = MatricesAnswer.model_validate_json(content).verdicts
-    return [Opinion(one.pair_id, one.workload, one.verdict, one.probability) for one in verdicts]
+    return [Opinion(pair.pair_id, pair.workload, pair.verdict, pair.probability) for pair in verdicts]
 
 
 def asked(media_type: str, body: bytes, served: Engine) -> list[Opinion]:
-    """Return a model's verdict on each pair of a request; raises as `answer_matrices`."""
+    """Return the verdict of `served` on each pair of a request; raises as `answer_matrices`."""
     return given(media_type, answer_matrices(body, served).content)
 
 
-def _wrong(pairs: Sequence[Pair]) -> Iterator[tuple[int, str]]:
-    """Yield the places of pairs that have no place in tables, and why."""
-    for place, pair in enumerate(pairs):
-        try:
-            require_sides(pair, f"pairs[{place}]")
-        except InputError as exc:
-            yield place, str(exc)
-
-
-def _judged(request: MatricesRequest, served: Engine) -> MatricesAnswer:
-    """Judge pairs that have both sides; all are invalid if the model cannot use their metrics."""
+def _judge_pairs(request: MatricesRequest, served: Engine) -> MatricesAnswer:
+    """Judge complete pairs; all are invalid if the model cannot use their metrics."""
     nothing = MatricesAnswer(model=served.ref.answer, verdicts=[], notes=[])
     if not request.pairs:
         return nothing
-    tables = stacked(request.model_copy(update={"pairs": _apart(request.pairs)}))
+    tables = stacked(request.model_copy(update={"pairs": _with_distinct_ids(request.pairs)}))
     try:
-        found = judge(matrix_formats.asked(tables, NAME, Problems()).tables, served)
+        judged = judge(matrix_formats.asked(tables, NAME, Problems()).tables, served)
     except InputError as exc:
         return nothing.model_copy(update={"verdicts": [_invalid(pair, str(exc)) for pair in request.pairs]})
-    named = [
-        one.model_copy(update={"pair_id": pair.pair_id})
-        for one, pair in zip(found.verdicts, request.pairs, strict=True)
+    verdicts = [
+        verdict.model_copy(update={"pair_id": pair.pair_id})
+        for verdict, pair in zip(judged.verdicts, request.pairs, strict=True)
     ]
-    return found.model_copy(update={"verdicts": named})
+    return judged.model_copy(update={"verdicts": verdicts})
 
 
-def _apart(pairs: Sequence[Pair]) -> list[Pair]:
-    """Return pairs with distinct names: a second "a" becomes "a #2"."""
-    taken, found = {pair.pair_id for pair in pairs}, dict[str, Pair]()
+def _with_distinct_ids(pairs: Sequence[Pair]) -> list[Pair]:
+    """Return copies with distinct ids: a second "a" becomes "a #2"."""
+    taken, distinct = {pair.pair_id for pair in pairs}, dict[str, Pair]()
     for pair in pairs:
         name, number = pair.pair_id, 1
-        while name in found or (number > 1 and name in taken):
+        while name in distinct or (number > 1 and name in taken):
             number += 1
             name = f"{pair.pair_id} #{number}"
-        found[name] = pair.model_copy(update={"pair_id": name})
-    return list(found.values())
+        distinct[name] = pair.model_copy(update={"pair_id": name})
+    return list(distinct.values())
 
 
 def _invalid(pair: Pair, reason: str) -> MatrixVerdictAnswer:

@@ -1,4 +1,4 @@
-"""JSON schemas of matrix requests and answers, for files, HTTP and ``--json``."""
+"""JSON schemas of requests and answers about matrices, for files, HTTP and ``--json``."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from data.tables.documents import Given
 from serving.http.schemas import ModelAnswer, Name, OtherThan, ServedModel, finite
 from serving.reports.verdict_lines import Answer, VerdictLine
 
-#: Most pairs of a request, and runs of one side.
+#: Maximal numbers of pairs in a request and of runs in one side.
 PAIRS, RUNS = 1_000, 1_000
 Unit = Annotated[str, StringConstraints(max_length=40)]
-#: What a run can have is for the rules of validity to say: an impossible number makes one run invalid.
+#: Impossible values pass: the rules of validity make their run invalid.
 Values = Annotated[list[float | None], Field(max_length=RUNS, fail_fast=True)]
 Metric = Annotated[Name, OtherThan((*RUN_TEXTS, *RUN_FLAGS))]
 Run = Annotated[dict[Metric, float | None], Field(max_length=MOST_METRICS)]
@@ -32,7 +32,7 @@ Median = Annotated[float | None, AfterValidator(finite)]
 
 
 class Matrix(Given):
-    """The runs of one side, either in columns or in rows; what it has other than the pair says so."""
+    """The runs of one side, either in columns or in rows; metadata default to those of the pair."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -51,12 +51,10 @@ class Matrix(Given):
         default=None,
         min_length=1,
         max_length=MOST_METRICS,
-        description="By raw metric, one value per run; null where it was not measured.",
+        description="Values by raw metric, one per run; null: not measured.",
     )
     runs: list[Run] | None = Field(
-        default=None,
-        max_length=RUNS,
-        description="Instead of columns, one object per run: its raw metrics.",
+        default=None, max_length=RUNS, description="Instead of columns, one object of raw metrics per run."
     )
 
     @model_validator(mode="after")
@@ -67,13 +65,11 @@ class Matrix(Given):
 
 
 class Pair(Given):
-    """A target matrix and its baseline; they differ in one of workload, group, version and machine."""
+    """A target matrix and its baseline; they may differ in one of workload, group, version and machine."""
 
     pair_id: Name
     workload: Name = Field(description="The test case.")
-    group: Name = Field(
-        description="The workload type; for one that the model does not know, the fallback answers."
-    )
+    group: Name = Field(description="The workload type; the fallback model judges unknown groups.")
     version: Name | None = None
     machine: Name | None = None
     baseline: Matrix
@@ -107,53 +103,53 @@ class MatricesRequest(Given):
     units: dict[Name, Unit] = Field(
         default={},
         max_length=MOST_METRICS,
-        description="Units of metrics; one that the model knows in another unit counts as not measured.",
+        description="Units of metrics; a metric in another unit than the model's counts as not measured.",
     )
 
 
 class InvalidRunAnswer(BaseModel):
-    """A run that was left out."""
+    """A run that was excluded from the judgement."""
 
     run_id: str
     side: Literal["baseline", "target"]
-    by: Literal["rule", "tree"] = Field(description="A fixed rule, or the learned decision tree.")
-    rule: str = Field(description="The short name of the rule; empty for the tree.")
-    reason: str = Field(description="What broke the rule, or the path through the tree.")
+    by: Literal["rule", "tree"] = Field(description="A fixed rule, or the trained decision tree.")
+    rule: str = Field(description="Short name of the rule; empty for the tree.")
+    reason: str = Field(description="The violated condition, or the path through the tree.")
 
 
 class DriverAnswer(BaseModel):
-    """A raw metric that drove the verdict."""
+    """A raw metric that influenced the verdict."""
 
     metric: str
-    unit: str = Field(description="Empty where nobody told it.")
-    baseline: Median = Field(description="The median of the valid runs; null where it was not measured.")
+    unit: str = Field(description="Empty if unknown.")
+    baseline: Median = Field(description="Median of the valid runs; null: not measured.")
     target: Median
     contribution: float = Field(
-        description="Its share of what the log-odds of fail fall without all of them."
+        description="Its part of the decrease of the log-odds of fail without the differences of all drivers."
     )
 
 
 class MatrixVerdictAnswer(BaseModel):
-    """What is said of one pair."""
+    """The verdict on one pair."""
 
     pair_id: str
     workload: str
     group: str
     group_used: str = Field(
-        description="The group whose model answered; fallback where it has none of its own, all where no "
-        "group has; empty where invalid."
+        description="The group whose model judged; fallback: the group has no model; all: no group has one; "
+        "empty if invalid."
     )
     verdict: Answer
-    probability: float | None = Field(description="Of an abnormal target; null where invalid.")
-    threshold: float | None = Field(description="Fail from this probability on.")
-    invalid_reason: Annotated[str | None, BeforeValidator(lambda told: told or None)] = Field(
+    probability: float | None = Field(description="Probability that the target is abnormal; null if invalid.")
+    threshold: float | None = Field(description="Smallest probability with the verdict fail.")
+    invalid_reason: Annotated[str | None, BeforeValidator(lambda reason: reason or None)] = Field(
         validation_alias=AliasChoices("reason", "invalid_reason")
     )
-    baseline_runs: int = Field(description="Valid ones, on which the verdict rests.")
-    target_runs: int
+    baseline_runs: int = Field(description="Number of valid runs of the baseline.")
+    target_runs: int = Field(description="Number of valid runs of the target.")
     invalid_runs: list[InvalidRunAnswer]
-    drivers: list[DriverAnswer] = Field(description="The strongest first.")
-    notes: list[str] = Field(description="What to know about this verdict.")
+    drivers: list[DriverAnswer] = Field(description="Largest contribution first.")
+    notes: list[str] = Field(description="Remarks on this verdict.")
 
 
 def _answer_example() -> dict[str, Any]:
@@ -178,16 +174,16 @@ def _answer_example() -> dict[str, Any]:
 
 
 class FalseAlarmsKept(BaseModel):
-    """What is promised of false alarms, on normal pairs of test cases that training has not seen."""
+    """The guarantee on false alarms, for normal pairs of test cases outside the training data."""
 
-    share: float = Field(description="At most this share of them raises an alarm.")
-    confidence: float = Field(description="With which that holds.")
-    kept: bool = Field(description="Whether training had test cases enough to promise it.")
-    measured: float | None = Field(description="The mean share in rehearsals; null where there were none.")
+    share: float = Field(description="Maximal share of false alarms.")
+    confidence: float = Field(description="Confidence level of the guarantee.")
+    kept: bool = Field(description="Whether the training data had enough test cases for the guarantee.")
+    measured: float | None = Field(description="Mean share in a group bootstrap; null without one.")
 
     @property
     def told(self) -> str:
-        """The promise in words."""
+        """The guarantee as text."""
         sure = f"at most {100 * self.share:g} % of normal pairs of other test cases fail"
         return f"{sure}, with {100 * self.confidence:g} % confidence" if self.kept else "nothing is promised"
 
@@ -199,26 +195,26 @@ class MatricesAnswer(BaseModel):
 
     model: ModelAnswer
     verdicts: list[MatrixVerdictAnswer]
-    notes: list[str] = Field(description="What to know about all: missing, unknown or renamed metrics.")
+    notes: list[str] = Field(description="Remarks on all pairs: missing, unknown or renamed metrics.")
     promise: FalseAlarmsKept | None = Field(
-        default=None, description="Of false alarms; null where nothing is promised."
+        default=None, description="Guarantee on false alarms; null without one."
     )
 
     def count(self, answer: Answer) -> int:
-        """Return how many pairs got this verdict."""
-        return sum(one.verdict == answer for one in self.verdicts)
+        """Return the number of pairs with this verdict."""
+        return sum(pair.verdict == answer for pair in self.verdicts)
 
     def first(self, most: int) -> Iterator[VerdictLine]:
-        """Yield the first verdicts, `most` at most, as lines of a table."""
-        for one in self.verdicts[:most]:
-            why = one.invalid_reason or ", ".join(driver.metric for driver in one.drivers[:3])
-            yield VerdictLine(one.verdict, one.probability, one.workload, one.pair_id, why)
+        """Yield the first `most` verdicts as lines of a table."""
+        for pair in self.verdicts[:most]:
+            why = pair.invalid_reason or ", ".join(driver.metric for driver in pair.drivers[:3])
+            yield VerdictLine(pair.verdict, pair.probability, pair.workload, pair.pair_id, why)
 
 
 class ServedMatrix(ServedModel):
-    """A model of matrices that answers, and what its card says."""
+    """A served model of matrices, described by its card."""
 
-    groups: list[str] = Field(description="That it was trained on.")
-    own_models: list[str] = Field(description="Groups with a model of their own; others get the fallback.")
-    threshold: float = Field(description="Fail from this probability on.")
-    promise: FalseAlarmsKept | None = Field(description="Of false alarms; null where nothing is promised.")
+    groups: list[str] = Field(description="Groups of the training data.")
+    own_models: list[str] = Field(description="Groups with a separate model; other groups use the fallback.")
+    threshold: float = Field(description="Smallest probability with the verdict fail.")
+    promise: FalseAlarmsKept | None = Field(description="Guarantee on false alarms; null without one.")

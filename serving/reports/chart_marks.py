@@ -1,4 +1,4 @@
-"""The marks that charts are made of: a family gives data, and every chart looks like the others."""
+"""Chart primitives: lines, dots, bars, boxes, heat maps, each with its drawing and its hover areas."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Points that a shape has at least, so that it can be pointed at.
+Floats = NDArray[np.float64]
+#: Minimal width and height of a hover area, in points.
 _LEAST = 4.0
-#: As far as an axis goes, and farther.
+#: Half extent of a hover area that spans its axis.
 FAR = 1e12
 
 
 @dataclass(frozen=True)
 class Spot:
-    """A hover area of a chart, in the units of its axes, with its values.
+    """A hover area of a chart, in the units of its axes, with the values of its tooltip.
 
     Attributes
     ----------
     name : str
         Name of the mark.
     values : sequence of (str, float)
-        Values to show, each with a word; empty: the readings of the axes.
+        Values to show, each with a word; empty: the values of `x` and `y`.
     along : {"", "x", "y"}
-        The axis that `values` are measured on.
+        Axis that `values` are measured on.
     wide, high : float
         Half the extent around the centre; 0: a point.
     """
@@ -47,77 +48,58 @@ class Spot:
     high: float = 0.0
 
 
-@dataclass(frozen=True)
-class Outline:
-    """A hover area on the page, in points from the left and the top, with its text."""
+def hover_shapes(
+    figure: Figure, axes: Axes, spots: Sequence[tuple[Spot, str]]
+) -> Iterator[tuple[float, Markup]]:
+    """Yield the area in square points and the SVG element of each hover area with its tooltip.
 
-    left: float
-    top: float
-    wide: float
-    high: float
-    told: str
-
-    @property
-    def svg(self) -> Markup:
-        """Its element; a point is a circle, whose radius is a matter of style."""
-        if not (self.wide or self.high):
-            place = f'<circle cx="{self.left:.1f}" cy="{self.top:.1f}"'
-        else:
-            size = f'width="{max(self.wide, _LEAST):.1f}" height="{max(self.high, _LEAST):.1f}"'
-            place = f'<rect x="{self.left:.1f}" y="{self.top:.1f}" {size}'
-        end = "</rect>" if place.startswith("<rect") else "</circle>"
-        return Markup(f"{place}><title>{escape(self.told)}</title>{end}")  # noqa: S704 - numbers, and escaped
-
-
-def overlay(shapes: Sequence[Outline]) -> Markup:
-    """Return the shapes as one group, the small ones above the large ones."""
-    ordered = sorted(shapes, key=lambda shape: -shape.wide * shape.high)
-    inside = Markup().join(shape.svg for shape in ordered)
-    return Markup('<g class="spots">{}</g>').format(inside) if inside else inside
-
-
-def outlines(figure: Figure, axes: Axes, spots: Sequence[tuple[Spot, str]]) -> Iterator[Outline]:
-    """Yield the hover areas in page coordinates, except those outside the axes or with NaN."""
+    Hover areas outside the axes or with NaN are left out.
+    """
     if not spots:
         return
     middle = np.array([(spot.x, spot.y) for spot, _ in spots], float)
     reach = np.array([(spot.wide, spot.high) for spot, _ in spots], float)
     corners = np.stack([middle - reach, middle + reach], axis=1).reshape(-1, 2)
     within = (axes.transData - axes.transAxes).transform(corners).reshape(-1, 2, 2)
-    seen = ((within.max(axis=1) >= 0) & (within.min(axis=1) <= 1)).all(axis=1)
+    visible = ((within.max(axis=1) >= 0) & (within.min(axis=1) <= 1)).all(axis=1)
     page = (axes.transAxes - figure.transFigure).transform(np.clip(within, 0, 1).reshape(-1, 2))
-    inches: NDArray[np.float64] = figure.get_size_inches()
-    places = 72 * inches * page.reshape(-1, 2, 2)
-    for place, kept, (_, told) in zip(places, seen, spots, strict=True):
-        if kept:
-            (left, low), (right, high) = place.min(axis=0), place.max(axis=0)
-            yield Outline(left, 72 * inches[1] - high, right - left, high - low, told)
+    inches: Floats = figure.get_size_inches()
+    boxes = 72 * inches * page.reshape(-1, 2, 2)
+    for box, is_visible, (_, tooltip) in zip(boxes, visible, spots, strict=True):
+        if not is_visible:
+            continue
+        (left, low), (right, high) = box.min(axis=0), box.max(axis=0)
+        top, wide, tall = 72 * inches[1] - high, right - left, high - low
+        if wide or tall:
+            place = f'x="{left:.1f}" y="{top:.1f}"'
+            size = f'width="{max(wide, _LEAST):.1f}" height="{max(tall, _LEAST):.1f}"'
+            tag, attributes = "rect", f"{place} {size}"
+        else:
+            tag, attributes = "circle", f'cx="{left:.1f}" cy="{top:.1f}"'
+        title = f"<title>{escape(tooltip)}</title>"
+        yield wide * tall, Markup(f"<{tag} {attributes}>{title}</{tag}>")  # noqa: S704 - numbers, and escaped
 
 
-Floats = NDArray[np.float64]
 Dash = str | tuple[int, tuple[int, ...]]
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
 DASHES: tuple[Dash, ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
-#: Fills of adjacent boxes and bars, distinct in grey scale too.
+#: Fills of adjacent boxes and bars, distinct in grey scale.
 FILLS = (PASS, PAPER, SERIES[0])
-#: Markers on one line, at most.
-_MARKED = 25
-#: From this share of its reach on, a colour of a heat map is dark.
+#: Maximal numbers of markers and of hover areas on one line, and number of bins of a histogram.
+_MARKED, _POINTED, _BINS = 25, 100, 30
+#: Share of the colour scale from which a colour of a heat map is dark.
 _DARK = 0.7
-#: The percentile of distances at the end of the colour scale, and the least distance shown.
+#: Percentile of distances at the end of the colour scale, and the smallest such distance.
 _NEARLY, _SMALL = 95, 1e-6
-#: Maximal number of hover areas of one line, and number of bins of a histogram.
-_POINTED, _BINS = 100, 30
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line through points, with the colour, marker and dashes of its `look`.
+    """A line through points; `look` numbers its colour, marker and dashes.
 
-    `spread` and `sideways` are the variation of `y` and `x`, drawn as bars; `band` is drawn as a band. A
-    `hollow` line
-    has empty markers, as distinct from another line of that look. `steps`: draw steps between the points.
+    `spread` and `sideways` are half lengths of error bars in `y` and `x`, `band` is the half height of a
+    band. A `hollow` line has empty markers, which distinguish it from another line with the same look.
     """
 
     name: str
@@ -133,7 +115,7 @@ class Line:
     steps: bool = False
 
     def draw(self, axes: Axes) -> None:
-        """Draw it."""
+        """Draw the line, its markers, error bars and band."""
         x, y = np.asarray(self.x, float), np.asarray(self.y, float)
         colour = SERIES[self.look % len(SERIES)]
         if self.band is not None:
@@ -153,21 +135,20 @@ class Line:
         axes.errorbar(x, y, self.spread, self.sideways, fmt="none", ecolor=colour, elinewidth=0.7)
 
     def spots(self) -> Iterator[Spot]:
-        """Yield its points; of many an even share."""
+        """Yield a hover area per point; of more than `_POINTED` points an even share."""
         x, y = np.asarray(self.x, float), np.asarray(self.y, float)
-        varying = next((one for one in (self.spread, self.band, self.sideways) if one is not None), None)
+        varying = next((half for half in (self.spread, self.band, self.sideways) if half is not None), None)
         along, values = ("x", x) if self.sideways is not None else ("y", y)
-        spread = np.full(len(x), np.nan) if varying is None else np.asarray(varying, float)
+        readings = _with_spread(values, varying)
         for place in range(len(x))[thinned(len(x), _POINTED)]:
-            told = [("", values[place]), *_varying(spread[place])]
-            yield Spot(x[place], y[place], self.name, told, along)
+            yield Spot(x[place], y[place], self.name, readings[place], along)
 
 
 @dataclass(frozen=True)
 class Dots:
-    """Unconnected points; `size` is the marker area in points squared, `thickness` its edge in points.
+    """Unconnected points; `size` is the marker area in square points, `thickness` that of its edge in points.
 
-    `told` names each point in its tooltip; without it all have `name`.
+    `told` holds a name per point for its tooltip (default: `name`).
     """
 
     x: ArrayLike
@@ -182,13 +163,13 @@ class Dots:
     told: Sequence[str] = ()
 
     def spots(self) -> Iterator[Spot]:
-        """Yield each."""
+        """Yield a hover area per point."""
         x, y = (np.asarray(side, float).tolist() for side in (self.x, self.y))
         for place, (across, up) in enumerate(zip(x, y, strict=True)):
             yield Spot(across, up, self.told[place] if self.told else self.name)
 
     def draw(self, axes: Axes) -> None:
-        """Draw them."""
+        """Draw the points."""
         axes.scatter(
             self.x, self.y, s=self.size, marker=self.marker, facecolor=self.fill, edgecolor=self.edge,
             linewidth=self.thickness, alpha=self.alpha, label=self.name or None, zorder=4,
@@ -197,9 +178,9 @@ class Dots:
 
 @dataclass(frozen=True)
 class Bars:
-    """Horizontal bars from `start` to `lengths` at the positions 0, 1, ..., with error bars `spread`.
+    """Horizontal bars from `start` to `lengths` at the positions 0, 1, ..., with half error bars `spread`.
 
-    Where several share a position, each has its `turn` out of `turns`, and a separate fill.
+    Bars that share positions have different turns (0 to `turns` - 1) and fills.
     """
 
     lengths: ArrayLike
@@ -210,44 +191,47 @@ class Bars:
     turns: int = 1
 
     def draw(self, axes: Axes) -> None:
-        """Draw them."""
-        lengths, (places, height) = np.asarray(self.lengths, float), self._rows()
+        """Draw the bars and their error bars."""
+        middles, height = self._rows()
         axes.barh(
-            places, lengths - self.start, height, left=self.start, xerr=self.spread,
+            middles, np.asarray(self.lengths, float) - self.start, height, left=self.start, xerr=self.spread,
             color=FILLS[self.turn], edgecolor=INK, linewidth=0.6, label=self.name or None,
             error_kw={"elinewidth": 0.8, "ecolor": INK},
         )  # fmt: skip
 
     def spots(self) -> Iterator[Spot]:
-        """Yield the whole row of each, since a bar may have no length."""
-        lengths, (places, height) = np.asarray(self.lengths, float), self._rows()
-        spread = np.full(len(lengths), np.nan) if self.spread is None else np.asarray(self.spread, float)
-        for length, place, varies in zip(lengths, places, spread, strict=True):
-            told = [("", length), *_varying(varies)]
-            yield Spot(length, place, self.name, told, "x", FAR, height / 2)
+        """Yield the whole row of each bar, since a bar may have no length."""
+        lengths, (middles, height) = np.asarray(self.lengths, float), self._rows()
+        for length, middle, values in zip(lengths, middles, _with_spread(lengths, self.spread), strict=True):
+            yield Spot(length, middle, self.name, values, "x", FAR, height / 2)
 
-    def _rows(self) -> tuple[NDArray[np.floating[Any]], float]:
-        """Return where the middles of the bars are, and how high each is."""
+    def _rows(self) -> tuple[Floats, float]:
+        """Return the middles of the bars on the other axis, and their height."""
         height = 0.8 / self.turns if self.turns > 1 else 0.65
-        places = np.arange(np.size(self.lengths)) + height * (self.turn - (self.turns - 1) / 2)
-        return places, height
+        middles: Floats = np.arange(float(np.size(self.lengths)))
+        return middles + height * (self.turn - (self.turns - 1) / 2), height
 
 
-def _varying(spread: float) -> list[tuple[str, float]]:
-    return [] if np.isnan(spread) else [("\N{PLUS-MINUS SIGN}", spread)]
+def _with_spread(values: Floats, spread: ArrayLike | None) -> list[list[tuple[str, float]]]:
+    """Return the tooltip values of each point: its value, then ± its spread unless that is NaN."""
+    spreads = np.full(len(values), np.nan) if spread is None else np.asarray(spread, float)
+    return [
+        [("", value), *([] if np.isnan(half) else [("\N{PLUS-MINUS SIGN}", half)])]
+        for value, half in zip(values, spreads, strict=True)
+    ]
 
 
 def five_of(values: ArrayLike, low: float = 0, high: float = 100) -> Floats:
-    """Return the values of a box plot: percentiles `low`, 25, 50, 75 and `high`."""
+    """Return the percentiles `low`, 25, 50, 75 and `high` of the values, for a box plot."""
     five: Floats = np.percentile(np.asarray(values, float), (low, 25, 50, 75, high))
     return five
 
 
 @dataclass(frozen=True)
 class Boxes:
-    """Boxes of five numbers each (see `five_of`), on the places 0, 1, ... or by `shift` from them.
+    """Boxes of five numbers each (see `five_of`) at the positions 0, 1, ... plus `shift`.
 
-    One with NaN is not drawn. `fill` is the place of their colour in `FILLS`.
+    A box with NaN is not drawn. `fill` is an index of `FILLS`.
     """
 
     fives: Sequence[Floats]
@@ -258,19 +242,19 @@ class Boxes:
     fill: int = 0
 
     def draw(self, axes: Axes) -> None:
-        """Draw them."""
-        known = [place for place, five in enumerate(self.fives) if not np.isnan(five).any()]
+        """Draw the boxes and their whiskers."""
+        complete = [place for place, five in enumerate(self.fives) if not np.isnan(five).any()]
         names, thin = ("whislo", "q1", "med", "q3", "whishi"), {"color": INK, "linewidth": 0.8}
-        found = axes.bxp(
-            [dict(zip(names, self.fives[place].tolist(), strict=True)) for place in known],
-            positions=[place + self.shift for place in known], widths=self.width,
+        artists = axes.bxp(
+            [dict(zip(names, self.fives[place].tolist(), strict=True)) for place in complete],
+            positions=[place + self.shift for place in complete], widths=self.width,
             orientation="vertical" if self.upright else "horizontal",
             showfliers=False, patch_artist=True, manage_ticks=False,
             boxprops={"facecolor": FILLS[self.fill], "edgecolor": INK, "linewidth": 0.8},
             medianprops={"color": INK, "linewidth": 2}, whiskerprops=thin, capprops=thin,
         )  # fmt: skip
-        if self.name and found["boxes"]:
-            found["boxes"][0].set_label(self.name)
+        if self.name and artists["boxes"]:
+            artists["boxes"][0].set_label(self.name)
 
     def spots(self) -> Iterator[Spot]:
         """Yield each box with its whiskers."""
@@ -278,12 +262,12 @@ class Boxes:
             if np.isnan(five).any():
                 continue
             low, q1, median, q3, high = (float(number) for number in five)
-            told = [("median", median), ("quartiles", q1), ("and", q3), ("whiskers", low), ("and", high)]
+            values = [("median", median), ("quartiles", q1), ("and", q3), ("whiskers", low), ("and", high)]
             middle, reach = (low + high) / 2, (high - low) / 2
             if self.upright:
-                yield Spot(place + self.shift, middle, self.name, told, "y", self.width / 2, reach)
+                yield Spot(place + self.shift, middle, self.name, values, "y", self.width / 2, reach)
             else:
-                yield Spot(middle, place + self.shift, self.name, told, "x", reach, self.width / 2)
+                yield Spot(middle, place + self.shift, self.name, values, "x", reach, self.width / 2)
 
 
 @dataclass(frozen=True)
@@ -294,20 +278,20 @@ class Histogram:
     name: str
 
     def draw(self, axes: Axes) -> None:
-        """Draw it."""
+        """Draw the histogram."""
         axes.hist(self.values, bins=_BINS, color=PASS, edgecolor=INK, linewidth=0.4, label=self.name)
 
     def spots(self) -> Iterator[Spot]:
-        """Yield each bar, from top to bottom."""
+        """Yield a hover area per bin, left to right, each as high as the chart."""
         counts, edges = np.histogram(np.asarray(self.values, float), _BINS)
         for count, low, high in zip(counts, edges, edges[1:], strict=False):
-            told = [("from", low), ("to", high), ("count", float(count))]
-            yield Spot((low + high) / 2, 0.0, self.name, told, "", (high - low) / 2, FAR)
+            values = [("from", low), ("to", high), ("count", float(count))]
+            yield Spot((low + high) / 2, 0.0, self.name, values, "", (high - low) / 2, FAR)
 
 
 @dataclass(frozen=True)
 class ValueLine:
-    """A line across the panel at one value: of `x`, or of `y`."""
+    """A line across the panel at one value of `x` or of `y`."""
 
     name: str = ""
     x: float | None = None
@@ -317,13 +301,13 @@ class ValueLine:
     width: float = 1.3
 
     def draw(self, axes: Axes) -> None:
-        """Draw it."""
-        across: Any = axes.axvline if self.y is None else axes.axhline
+        """Draw the line."""
+        draw_line: Any = axes.axvline if self.y is None else axes.axhline
         at = self.x if self.y is None else self.y
-        across(at, color=self.colour, linestyle=self.dash, linewidth=self.width, label=self.name or None)
+        draw_line(at, color=self.colour, linestyle=self.dash, linewidth=self.width, label=self.name or None)
 
     def spots(self) -> Iterator[Spot]:
-        """Yield the line, if it has a name."""
+        """Yield the line if it has a name."""
         if self.name and self.x is not None:
             yield Spot(self.x, 0.0, self.name, [("", self.x)], "x", 0.0, FAR)
         elif self.name and self.y is not None:
@@ -332,17 +316,17 @@ class ValueLine:
 
 @dataclass(frozen=True)
 class Diagonal:
-    """Where `x` and `y` are equal, between two values."""
+    """A line of the points where `x` and `y` are equal, between two values."""
 
     low: float
     high: float
 
     def draw(self, axes: Axes) -> None:
-        """Draw it."""
+        """Draw the line."""
         axes.plot([self.low, self.high], [self.low, self.high], color=MUTED, linewidth=1, linestyle="--")
 
     def spots(self) -> Iterator[Spot]:
-        """Yield nothing: it is a help to the eye."""
+        """Yield nothing: the line only guides the eye."""
         return iter(())
 
 
@@ -350,11 +334,9 @@ class Diagonal:
 class Heat:
     """A heat map from blue through white (at `middle`) to red; NaN is not painted.
 
-    The colours are those of K. Moreland, Diverging color maps for scientific visualization, ISVC 2009:
-    perceptually
-    uniform, also for the colour-blind. Colours end at a distance of `reach` from the middle; values beyond
-    have the last
-    colour, and the legend an arrow. `told`: write each value into its cell.
+    The colours are perceptually uniform, for the colour-blind too (K. Moreland, Diverging color maps for
+    scientific visualization, ISVC 2009). They end at a distance of `reach` from the middle; values beyond
+    have the last colour, and the legend an arrow. `told`: write each value into its cell.
     """
 
     values: Floats
@@ -365,31 +347,29 @@ class Heat:
 
     @classmethod
     def robust(cls, values: Floats, label: str, middle: float) -> Heat:
-        """Let the colours reach as far as nearly all values do, so that a few do not pale the others."""
+        """Return a heat map whose colours reach to the 95th percentile of distances from `middle`."""
         far = np.abs(values[np.isfinite(values)] - middle)
         return cls(values, label, middle, max(float(np.percentile(far, _NEARLY)), _SMALL))
 
     def draw(self, axes: Axes) -> None:
-        """Draw it."""
+        """Draw the cells and the legend of the colours."""
         low, high = self.middle - self.reach, self.middle + self.reach
         image = axes.imshow(
             self.values, cmap="coolwarm", vmin=low, vmax=high, interpolation="none", aspect="auto"
         )
         axes.grid(visible=False)
         below, above = bool(np.nanmin(self.values) < low), bool(np.nanmax(self.values) > high)
-        ends = {(True, True): "both", (True, False): "min", (False, True): "max"}.get(
-            (below, above), "neither"
-        )
+        ends = (("neither", "max"), ("min", "both"))[below][above]
         bar = axes.figure.colorbar(image, ax=axes, label=self.label, shrink=0.7, pad=0.015, extend=ends)
         bar.ax.yaxis.set_major_formatter(lambda value, _: plain(value))
         for (row, column), value in np.ndenumerate(self.values) if self.told else ():
-            # the colours of the map are the same on dark paper, so that the ink on them is too
+            # the colours of the map do not change with the page's theme
             ink = "white" if abs(value - self.middle) > _DARK * self.reach else "black"
             number = f"{value:.1f}".replace("-", "\N{MINUS SIGN}")
             axes.text(column, row, number, ha="center", va="center", fontsize=8.5, color=ink)
 
     def spots(self) -> Iterator[Spot]:
-        """Yield each cell."""
+        """Yield the cells with a value."""
         name = self.label.partition(" (")[0]
         for (row, column), value in np.ndenumerate(self.values):
             if not np.isnan(value):
@@ -398,7 +378,7 @@ class Heat:
 
 @dataclass(frozen=True)
 class HeatCell:
-    """A cell of a table: its number, words below it, and how strongly it is shaded (0 to 1; 0: framed)."""
+    """A cell of a table: its number, words below it, and its shade (0 to 1; 0: framed)."""
 
     number: int
     shade: float
@@ -412,7 +392,7 @@ class Cells:
     rows: Sequence[Sequence[HeatCell | None]]
 
     def draw(self, axes: Axes) -> None:
-        """Draw it."""
+        """Draw the cells."""
         for down, row in enumerate(self.rows):
             for across, cell in enumerate(row):
                 if cell is not None:
@@ -432,8 +412,8 @@ def _cell(axes: Axes, down: int, across: int, cell: HeatCell) -> None:
 
     shaded = {"facecolor": PASS, "edgecolor": GRID, "alpha": cell.shade, "linewidth": 0.8}
     framed = {"facecolor": PAPER, "edgecolor": INK, "linewidth": 1.2}
-    how: Any = shaded if cell.shade else framed
-    axes.add_patch(Rectangle((across - 0.48, down - 0.47), 0.96, 0.94, **how))
+    style: Any = shaded if cell.shade else framed
+    axes.add_patch(Rectangle((across - 0.48, down - 0.47), 0.96, 0.94, **style))
     middle: Any = {"ha": "center", "va": "center"}
     if cell.below:
         axes.text(across, down - 0.08, f"{cell.number:,}", fontsize=17, **middle)
@@ -443,9 +423,9 @@ def _cell(axes: Axes, down: int, across: int, cell: HeatCell) -> None:
 
 
 def thinned(number: int, most: int) -> slice:
-    """Return which of `number` things to draw where more than `most` would hide each other: an even share."""
+    """Return the slice that leaves at most `most` of `number` marks, evenly spaced."""
     return slice(None, None, max(1, -(-number // most)))
 
 
-#: Colour of highlighted marks: the worst of many, the failed ones.
+#: Style of dots that are highlighted, such as the largest residuals.
 WORST: dict[str, Any] = {"fill": FAIL, "marker": "D", "size": 34, "thickness": 0.5}

@@ -1,4 +1,4 @@
-"""The one style that all charts of all reports share, and the way a chart becomes part of a page."""
+"""The style of all charts, charts as inline SVG, and numbers as text."""
 
 from __future__ import annotations
 
@@ -16,34 +16,22 @@ from markupsafe import Markup
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Colours by role. In the page each becomes a CSS variable, so that dark and print styles apply.
+#: Colours by role. Pages replace each by a CSS variable, so that dark and print styles apply.
 INK, MUTED, GRID, PAPER = "#20262d", "#66707b", "#dfe3e7", "#fefefe"
 PASS, FAIL = "#6ba3d0", "#a3310f"
-#: From dark to light, so that they differ on a grey-scale print too.
+#: From dark to light, so that they differ on grey-scale prints.
 SERIES = ("#2f1e5e", "#8a1f5c", "#1f6f8b", "#c4501b", "#3f9a6d", "#d99a1c", "#97a3ae")
 _VARIABLES = {INK: "ink", MUTED: "muted", GRID: "grid", PAPER: "paper", PASS: "pass", FAIL: "fail"} | {
     colour: f"series-{number}" for number, colour in enumerate(SERIES, 1)
 }
-#: Pixels of a page in a point of a chart, and the inches of a chart that fits a telephone.
+#: Pixels of a page per point of a chart, and the width in inches of a chart for narrow screens.
 SCALE, NARROW = 1.4, 4.6
 _STYLE = Path(__file__).with_name("charts.mplstyle")
 
 
 @dataclass(frozen=True)
 class Words:
-    """The texts of a chart.
-
-    Attributes
-    ----------
-    name : str
-        Its anchor in the page.
-    title : str
-        The finding, in one sentence.
-    shows : str
-        Kind and content of the chart; with the title it is the alternative text.
-    note : str
-        Remarks that are not in the title or the axes.
-    """
+    """The texts of a chart: its anchor, the finding in one sentence, kind and content, and remarks."""
 
     name: str
     title: str
@@ -52,16 +40,15 @@ class Words:
 
     @property
     def alt(self) -> str:
-        """The text for those who cannot see it."""
+        """The alternative text of the image."""
         return f"{self.shows}. {self.title}."
 
 
 @dataclass(frozen=True)
 class Chart(Words):
-    """A chart as a page shows it; its SVG is inline, without scripts and references to anything outside.
+    """A chart as inline SVG, without scripts and external references.
 
-    `narrow` is the same for a telephone, laid out anew: all of it is seen, with letters that can be read. It
-    is empty where `svg` is as narrow (`fits`), and where the chart does not get along with less width.
+    `narrow` is the layout for narrow screens; empty if `svg` fits them (`fits`) or the chart needs the width.
     """
 
     svg: Markup = field(default=Markup(), kw_only=True)
@@ -71,7 +58,7 @@ class Chart(Words):
 
 @contextmanager
 def sketch(width: float, height: float) -> Iterator[Figure]:
-    """Give an empty figure of that size in inches, in the shared style, for as long as the block lasts."""
+    """Yield an empty figure of this size in inches; the shared style applies inside the context."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -80,7 +67,7 @@ def sketch(width: float, height: float) -> Iterator[Figure]:
 
 
 def inline(figure: Figure, name: str, alt: str, over: Callable[[], Markup] = Markup) -> Markup:
-    """Return `figure` as an ``svg`` element for a page; equal figures are equal bytes."""
+    """Return `figure` as an ``svg`` element, `over` on top; equal figures give equal bytes."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()
@@ -95,47 +82,40 @@ def inline(figure: Figure, name: str, alt: str, over: Callable[[], Markup] = Mar
     label = Markup.escape(alt)
     size = f'width="{72 * SCALE * figure.get_figwidth():.0f}" {view.group() if view else ""}'
     opening = f'<svg {size} role="img" aria-label="{label}" class="chart">'
-    # matplotlib escapes the text it draws
+    # matplotlib escapes its text
     return Markup(opening + body.rstrip().removesuffix("</svg>")) + over() + Markup("</svg>\n")  # noqa: S704
 
 
 def percent(share: float | None, digits: int = 1) -> str:
-    """Write a share in percent: ``0.936`` as ``93.6 %``, not to be broken; None and NaN as a dash."""
+    """Return a share in percent: ``0.936`` as ``93.6 %`` with a no-break space; a dash for None and NaN."""
     if share is None or math.isnan(share):
         return "\N{EN DASH}"
     return f"{share:.{digits}%}".replace("%", "\N{NO-BREAK SPACE}%").replace("-", "\u2212")
 
 
 def figures(number: float) -> str:
-    """Write a number with two digits after the point; NaN as a dash."""
+    """Return a number with two decimals; a dash for NaN."""
     return "\N{EN DASH}" if math.isnan(number) else f"{number:.2f}".replace("-", "\u2212")
 
 
 def counted(number: int, singular: str, plural: str | None = None) -> str:
-    """Write a number with its noun: ``1 regression``, ``12,000 regressions``."""
+    """Return a number with its noun: ``1 regression``, ``12,000 regressions``."""
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
 def whole(number: float) -> str:
-    """Write a count with commas; NaN as a dash."""
+    """Return a count with thousands separators; a dash for NaN."""
     return "\N{EN DASH}" if math.isnan(number) else f"{number:,.0f}"
 
 
 def plain(number: float, digits: int = 4) -> str:
-    """Write a number with so many significant digits, commas and no exponent; NaN as a dash.
+    """Return a number with so many significant digits, commas and no exponent; a dash for NaN.
 
-    Whole digits are never cut: ``1,063,080`` and ``0.0613``.
+    Integer digits are never rounded: ``1,063,080`` and ``0.0613``.
     """
     if math.isnan(number):
         return "\N{EN DASH}"
     rounded = float(f"{number:.{digits}g}") if abs(number) < 10**digits else number
-    shown = f"{rounded:,.{_decimals(rounded, digits)}f}"
+    integer_digits = int(f"{abs(rounded):e}".partition("e")[2]) + 1 if rounded else digits
+    shown = f"{rounded:,.{max(0, digits - integer_digits)}f}"
     return (shown.rstrip("0").rstrip(".") if "." in shown else shown).replace("-", "\N{MINUS SIGN}")
-
-
-def _decimals(number: float, digits: int) -> int:
-    """Return how many digits after the point make so many significant ones."""
-    if number == 0:
-        return 0
-    before = int(f"{abs(number):e}".partition("e")[2]) + 1
-    return max(0, digits - before)

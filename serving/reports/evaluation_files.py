@@ -20,7 +20,7 @@ VERDICTS = dict.fromkeys(("split", "entry", "kind", "verdict", "status"), "str")
 
 
 class Score(BaseModel):
-    """One score of one entry: mean and spread over the folds, and pooled over all folds.
+    """One score of one entry: mean and standard deviation over the folds, and pooled over all folds.
 
     Average precision has only the mean.
     """
@@ -31,13 +31,13 @@ class Score(BaseModel):
 
 
 class Entry(BaseModel):
-    """One model, rule or reference method; families add its scores."""
+    """One model, rule or reference method; subclasses add its scores."""
 
     kind: str
 
     @property
     def order(self) -> float:
-        """The sort key of entries, largest first."""
+        """The sort key of entries, ascending."""
         return 0.0
 
 
@@ -53,14 +53,9 @@ class Verdicts(BaseModel):
         """Pooled balanced accuracy."""
         return self.balanced_accuracy.pooled or 0.0
 
-    def beside(self, other: Verdicts) -> str:
-        """Return "above", "below" or "level with", comparing this accuracy with another."""
-        gap = self.accuracy - other.accuracy
-        return "above" if gap > 0 else "below" if gap < 0 else "level with"
-
 
 class Judged(Verdicts, Entry):
-    """The scores of an entry that gives verdicts."""
+    """The scores of an entry with verdicts."""
 
     precision: Score
     recall: Score
@@ -69,7 +64,7 @@ class Judged(Verdicts, Entry):
 
     @property
     def order(self) -> float:
-        """The best pooled balanced accuracy comes first."""
+        """The largest pooled balanced accuracy comes first."""
         return -self.accuracy
 
 
@@ -84,7 +79,7 @@ class Split(BaseModel, Generic[E]):
     entries: dict[str, E]
 
     def ranked(self, kind: str | None = None) -> list[tuple[str, E]]:
-        """Return the entries of a kind, or all, the best first."""
+        """Return the entries of a kind, or all entries, the best first."""
         chosen = [(name, entry) for name, entry in self.entries.items() if kind in {None, entry.kind}]
         return sorted(chosen, key=lambda item: (item[1].order, item[0]))
 
@@ -94,7 +89,7 @@ class Split(BaseModel, Generic[E]):
 
 
 class DataSet(BaseModel):
-    """The data that was learned from; families add its sizes."""
+    """The training data; subclasses add its sizes."""
 
     format: str
     path: str
@@ -111,10 +106,10 @@ class Metrics(BaseModel, Generic[E]):
 
 
 def surest_mistakes(verdicts: pd.DataFrame, name: str, most: int) -> pd.DataFrame:
-    """Return the wrong verdicts with the highest confidence, the highest first, one per `name`.
+    """Return at most `most` wrong verdicts in descending order of confidence, one per case.
 
-    Confidence is the distance of the probability from its threshold, as a share of the largest possible
-    distance.
+    Confidence (column ``sure``) is the distance of the probability from its threshold, as a share of the
+    largest possible distance.
 
     Parameters
     ----------
@@ -122,8 +117,6 @@ def surest_mistakes(verdicts: pd.DataFrame, name: str, most: int) -> pd.DataFram
         One model's out-of-fold verdicts: ``verdict, status, probability, threshold``.
     name : str
         The column that names the judged case.
-    most : int
-        Maximal number of rows.
     """
     wrong = verdicts[verdicts["verdict"] != verdicts["status"]].drop_duplicates(name)
     probability, threshold = wrong["probability"], wrong["threshold"]
@@ -134,7 +127,7 @@ def surest_mistakes(verdicts: pd.DataFrame, name: str, most: int) -> pd.DataFram
 
 @dataclass(frozen=True)
 class Confusion:
-    """How many verdicts are right and wrong; ``fail`` is the positive class."""
+    """Counts of right and wrong verdicts; ``fail`` is the positive class."""
 
     caught: int
     missed: int
@@ -150,12 +143,12 @@ class Confusion:
 
     @property
     def fails(self) -> int:
-        """How many comparisons people labelled ``fail``."""
+        """Number of cases labelled ``fail``."""
         return self.caught + self.missed
 
     @property
     def passes(self) -> int:
-        """How many comparisons people labelled ``pass``."""
+        """Number of cases labelled ``pass``."""
         return self.false_alarms + self.cleared
 
     @property
@@ -166,11 +159,11 @@ class Confusion:
 
     @property
     def recall(self) -> float:
-        """The share of actual fails with a ``fail`` verdict; NaN without fails."""
+        """The share of labelled fails with the verdict ``fail``; NaN without fails."""
         return self.caught / self.fails if self.fails else float("nan")
 
     def told(self, champion: str, fail: str, passes: str) -> str:
-        """Say how often `champion` errs, where a ``fail`` and the passes bear these names."""
+        """Return a sentence with the errors of `champion`; `fail` and `passes` name the labelled cases."""
         missed = percent(self.missed / self.fails) if self.fails else "none to miss"
         alarms = percent(self.false_alarms / self.passes) if self.passes else "none to raise"
         return (

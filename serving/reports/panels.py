@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
 from textwrap import wrap
@@ -12,22 +12,24 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from markupsafe import Markup
 
-from serving.reports.chart_marks import Outline, Spot, outlines, overlay
+from serving.reports.chart_marks import Spot, hover_shapes
 from serving.reports.charts import NARROW, Chart, Words, inline, percent, plain, sketch
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Names of one axis, at most; from so many on they are small; up to so many letters they stand side by side.
-_NAMED, _MANY, _SHORT = 50, 25, 4
-#: Numbers below axes, at least, and pixels between them; names up to which each may have several lines.
-_FEWEST, _GAP, _FEW = 2, 6.0, 12
-#: Letters in a line of a narrow chart: of a label, and of a name; inches of a legend that stood beside.
+#: Maximal number of names on an axis; from `_MANY` names on they are small.
+_NAMED, _MANY = 50, 25
+#: Letters of a name up to which it is written horizontally; names up to which each may have several lines.
+_SHORT, _FEW = 4, 12
+#: Minimal number of numbers below axes, and pixels between them.
+_FEWEST, _GAP = 2, 6.0
+#: Narrow charts: letters in a line of a label and of a name, and inches for a legend.
 _LABEL, _NAME, _LEGEND = 40, 24, 1.8
-#: Maximal number of hover areas in a narrow chart.
+#: Maximal number of hover areas in a narrow chart: a finger does not hit one of more.
 _TAPPED = 300
-#: Letters of a legend in an inch, and those that the room of a mark beside its name takes.
+#: Letters of a legend per inch, and those that fit into the room of a mark beside its name.
 _LETTERS, _HANDLE = 15, 8
 
 
@@ -35,7 +37,7 @@ class Mark(Protocol):
     """A chart element that can be drawn on axes."""
 
     def draw(self, axes: Axes) -> None:
-        """Draw it."""
+        """Draw the mark."""
 
     def spots(self) -> Iterator[Spot]:
         """Yield the hover areas of the mark."""
@@ -46,8 +48,7 @@ class Axis:
     """One axis of a panel: its label with the unit, and its range.
 
     `names` label the positions 0, 1, ... of a categorical axis, from the top or left. `ticks` map positions
-    to labels,
-    instead of round numbers. `percent`: the values are shares.
+    to labels that replace round numbers. `percent`: the values are shares.
     """
 
     label: str
@@ -60,9 +61,9 @@ class Axis:
     backwards: bool = False
 
     def narrowed(self) -> Axis:
-        """Return it with its label and its names on several lines, where they are long."""
-        names = [_lines(name, _NAME) for name in self.names] if len(self.names) <= _FEW else self.names
-        return replace(self, label=_lines(self.label, _LABEL), names=names)
+        """Return a copy with long labels and names broken into several lines."""
+        names = [_wrap(name, _NAME) for name in self.names] if len(self.names) <= _FEW else self.names
+        return replace(self, label=_wrap(self.label, _LABEL), names=names)
 
     @property
     def short(self) -> str:
@@ -70,33 +71,28 @@ class Axis:
         return re.split(r" \(|\n|; ", self.label)[0]
 
     def reads(self, value: float) -> str:
-        """Return a number on it as a reader says it."""
+        """Return a value of the axis as text."""
         return percent(value) if self.percent else plain(value)
 
     def named(self, value: float) -> str:
-        """Return the name of the thing at a place; nothing where it holds numbers."""
+        """Return the name at a position; empty for axes without names."""
         place = round(value) if self.names and np.isfinite(value) else -1
         return self.names[place].replace("\n", ", ") if 0 <= place < len(self.names) else ""
 
 
-def _lines(text: str, most: int) -> str:
-    """Break text so that no line has more letters, where words allow it."""
-    return "\n".join(chain.from_iterable(wrap(line, most) for line in text.split("\n")))
+def _wrap(text: str, width: int) -> str:
+    return "\n".join(chain.from_iterable(wrap(line, width) for line in text.split("\n")))
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Marks on the same axes; without axes where `x` and `y` are missing."""
+    """Marks on the same axes; axes are drawn if `x` and `y` are given."""
 
     marks: Sequence[Mark]
     x: Axis | None = None
     y: Axis | None = None
     heading: str = ""
     square: bool = False
-
-    def narrowed(self) -> Panel:
-        """Return it with long words on several lines."""
-        return replace(self, x=self.x and self.x.narrowed(), y=self.y and self.y.narrowed())
 
 
 def drawn(
@@ -113,7 +109,7 @@ def drawn(
     Parameters
     ----------
     panels : sequence of Panel
-        Row by row. The marks of the first are named in the legend.
+        Row by row. The legend names the marks of the first.
     size : tuple of float
         Width and height in inches; 8.4 is the width of the page.
     across : int
@@ -124,88 +120,80 @@ def drawn(
         Whether to add a layout for narrow screens: panels one below the other, long words wrapped.
     """
     fits = size[0] <= NARROW
-    svg = _laid_out(words, words.name, panels, _Layout(size, across, beside))
+    svg = _laid_out(words, panels, size, across, beside, narrow=False)
     if fits or not narrows:
         return Chart(**vars(words), svg=svg, fits=fits)
-    high = size[1] / -(-len(panels) // across) * len(panels)
-    layout = _Layout((NARROW, high + (_LEGEND if beside else 0)), 1, beside, narrow=True)
-    return Chart(**vars(words), svg=svg, narrow=_laid_out(words, f"{words.name}-narrow", panels, layout))
+    height = size[1] / -(-len(panels) // across) * len(panels) + (_LEGEND if beside else 0)
+    narrow = _laid_out(words, panels, (NARROW, height), 1, beside, narrow=True)
+    return Chart(**vars(words), svg=svg, narrow=narrow)
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """Size of the chart, panels per row, and the title of the legend."""
-
-    size: tuple[float, float]
-    across: int
-    beside: str
-    narrow: bool = False
-
-
-def _laid_out(words: Words, name: str, panels: Sequence[Panel], layout: _Layout) -> Markup:
-    with sketch(*layout.size) as figure:
-        rows = -(-len(panels) // layout.across)
-        grid = list(np.atleast_1d(figure.subplots(rows, layout.across)).flat)
+def _laid_out(
+    words: Words,
+    panels: Sequence[Panel],
+    size: tuple[float, float],
+    across: int,
+    legend: str,
+    *,
+    narrow: bool,
+) -> Markup:
+    """Return the chart as SVG with its hover areas, small ones above large ones."""
+    with sketch(*size) as figure:
+        grid = list(np.atleast_1d(figure.subplots(-(-len(panels) // across), across)).flat)
         for axes, panel in zip(grid, panels, strict=True):
-            _panel(axes, panel.narrowed() if layout.narrow else panel)
-        _name_marks(figure, layout)
-        _loosen(figure, grid)
+            _draw_panel(axes, panel, narrow=narrow)
+        _add_legend(figure, legend, narrow=narrow)
+        _thin_numbers(figure, grid)
 
-        def over() -> Markup:
-            found = list(_outlines(figure, zip(grid, panels, strict=True)))
-            # a finger does not hit one of so many
-            return overlay([] if layout.narrow and len(found) > _TAPPED else found)
+        def overlay() -> Markup:
+            shapes: list[tuple[float, Markup]] = []
+            for axes, panel in zip(grid, panels, strict=True):
+                if (x := panel.x) is not None and (y := panel.y) is not None:
+                    spots = [(spot, _tooltip(spot, x, y)) for mark in panel.marks for spot in mark.spots()]
+                    shapes += hover_shapes(figure, axes, spots)
+            if not shapes or (narrow and len(shapes) > _TAPPED):
+                return Markup()
+            ordered = sorted(shapes, key=lambda shape: -shape[0])
+            return Markup('<g class="spots">{}</g>').format(Markup().join(svg for _, svg in ordered))
 
-        return inline(figure, name, words.alt, over)
+        return inline(figure, f"{words.name}-narrow" if narrow else words.name, words.alt, overlay)
 
 
-def _outlines(figure: Figure, drawn_on: Iterable[tuple[Axes, Panel]]) -> Iterator[Outline]:
-    for axes, panel in drawn_on:
-        if panel.x is not None and panel.y is not None:
-            spots = [(spot, _told(spot, panel.x, panel.y)) for mark in panel.marks for spot in mark.spots()]
-            yield from outlines(figure, axes, spots)
-
-
-def _told(spot: Spot, x: Axis, y: Axis) -> str:
-    """Return the tooltip of a hover area: the names first, then the values."""
+def _tooltip(spot: Spot, x: Axis, y: Axis) -> str:
     names = (spot.name, x.named(spot.x), y.named(spot.y))
+    # a mark that spans an axis has no single position on it
     places = [
-        (f"{axis.short} {axis.reads(value)}", which)
-        for axis, value, which in ((x, spot.x, "x"), (y, spot.y, "y"))
-        if not axis.names and which != spot.along and (spot.along or not spot.values)
+        f"{axis.short} {axis.reads(value)}"
+        for axis, value, which, extent in ((x, spot.x, "x", spot.wide), (y, spot.y, "y", spot.high))
+        if not axis.names and which != spot.along and (spot.along or not spot.values) and not extent
     ]
     along = {"x": x, "y": y}.get(spot.along)
     values = [
         f"{word or (along.short if along else '')} {along.reads(value) if along else plain(value)}"
         for word, value in spot.values
     ]
-    # a mark that spans an axis has no single position on it
-    spans = {"x": spot.wide, "y": spot.high}
-    read = [told for told, which in places if not spans[which]] + values
-    return ": ".join(filter(None, (", ".join(filter(None, names)), ", ".join(read))))
+    return ": ".join(filter(None, (", ".join(filter(None, names)), ", ".join([*places, *values]))))
 
 
-def _panel(axes: Axes, panel: Panel) -> None:
+def _draw_panel(axes: Axes, panel: Panel, *, narrow: bool) -> None:
     for mark in panel.marks:
         mark.draw(axes)
     if panel.x is None or panel.y is None:
         axes.axis("off")
         return
-    _side(axes, panel.x, "x")
-    _side(axes, panel.y, "y")
+    for axis, which in ((panel.x, "x"), (panel.y, "y")):
+        _label_axis(axes, axis.narrowed() if narrow else axis, which)
     axes.set_title(panel.heading, loc="left", fontsize=9)
     if panel.square:
         axes.set_aspect("equal")
 
 
-def _side(axes: Axes, axis: Axis, which: str) -> None:
-    """Scale, name and label one side of a panel."""
-
-    def put(what: str, *given: Any, **how: Any) -> None:
-        getattr(axes, f"set_{which}{what}")(*given, **how)
+def _label_axis(axes: Axes, axis: Axis, which: str) -> None:
+    def put(attribute: str, *values: Any) -> None:
+        getattr(axes, f"set_{which}{attribute}")(*values)
 
     side = axes.xaxis if which == "x" else axes.yaxis
-    one_in = _every(axis.names)
+    one_in = _name_step(axis.names)
     put("label", axis.label if one_in < 2 else f"{axis.label} (one in {one_in} is named)")  # noqa: PLR2004 - each
     if axis.log:
         put("scale", "log")
@@ -214,7 +202,7 @@ def _side(axes: Axes, axis: Axis, which: str) -> None:
         put("ticks", list(axis.ticks), list(axis.ticks.values()))
         axes.minorticks_off()
     if axis.names:
-        _names(axes, axis.names, which)
+        _write_names(axes, axis.names, which)
     if axis.percent:
         side.set_major_formatter(lambda share, _: f"{plain(100 * share, 6)} %")
     elif not (axis.log or axis.ticks or axis.names):
@@ -225,8 +213,8 @@ def _side(axes: Axes, axis: Axis, which: str) -> None:
         side.set_inverted(True)
 
 
-def _every(names: Sequence[str]) -> int:
-    """Return which of so many names an axis has room for: each, every second, ..."""
+def _name_step(names: Sequence[str]) -> int:
+    """Return 1 if an axis has room for all names, 2 for every second, and so on."""
     return 1 + (len(names) - 1) // _NAMED
 
 
@@ -234,15 +222,13 @@ def _round_numbers(side: Any) -> None:
     from matplotlib.ticker import LogLocator, NullLocator
 
     low, high = side.get_view_interval()
-    side.set_major_locator(
-        LogLocator(subs=(1.0, 1.2, 1.5, 2.0, 3.0, 5.0) if high < 10 * low else (1.0, 2.0, 5.0))
-    )
+    steps = (1.0, 1.2, 1.5, 2.0, 3.0, 5.0) if high < 10 * low else (1.0, 2.0, 5.0)
+    side.set_major_locator(LogLocator(subs=steps))
     side.set_major_formatter(lambda value, _: plain(value))
     side.set_minor_locator(NullLocator())
 
 
-def _loosen(figure: Figure, grid: Sequence[Axes]) -> None:
-    """Write fewer numbers below axes where they would touch."""
+def _thin_numbers(figure: Figure, grid: Sequence[Axes]) -> None:
     from matplotlib.ticker import AutoLocator
 
     close = [axes for axes in grid if axes.axison and isinstance(axes.xaxis.get_major_locator(), AutoLocator)]
@@ -250,13 +236,12 @@ def _loosen(figure: Figure, grid: Sequence[Axes]) -> None:
         if not close:
             return
         figure.draw_without_rendering()
-        close = [axes for axes in close if _touch(axes)]
+        close = [axes for axes in close if _numbers_touch(axes)]
         for axes in close:
             axes.locator_params(axis="x", nbins=numbers)
 
 
-def _touch(axes: Axes) -> bool:
-    """Return whether numbers below axes touch."""
+def _numbers_touch(axes: Axes) -> bool:
     low, high = sorted(axes.get_xlim())
     shown = [label for label in axes.get_xticklabels() if low <= label.get_position()[0] <= high]
     boxes = sorted((label.get_window_extent() for label in shown if label.get_text()), key=lambda box: box.x0)
@@ -264,20 +249,18 @@ def _touch(axes: Axes) -> bool:
 
 
 def _plain_numbers(side: Any) -> None:
-    """Write all numbers of an axis with as many digits after the point as its steps have."""
-
-    def written(value: float, _: object) -> str:
+    def format_number(value: float, _: object) -> str:
         step = float(np.min(np.diff(side.get_majorticklocs()), initial=np.inf))
         decimals = max(0, -int(np.floor(np.log10(step) + 1e-9))) if np.isfinite(step) else 0
-        # a step of 0.25 has more digits than one of 0.1 as large
+        # a step of 0.25 has one decimal more than its magnitude
         decimals += round(step, decimals) != float(f"{step:.6g}")
         return f"{value:,.{decimals}f}".replace("-", "\N{MINUS SIGN}")
 
-    side.set_major_formatter(written)
+    side.set_major_formatter(format_number)
 
 
-def _names(axes: Axes, names: Sequence[str], which: str) -> None:
-    places = range(0, len(names), _every(names))
+def _write_names(axes: Axes, names: Sequence[str], which: str) -> None:
+    places = range(0, len(names), _name_step(names))
     labels = [str(names[place]) for place in places]
     size = 7.5 if len(names) > (_MANY if which == "x" else _NAMED - 5) else 8.5
     if which == "x":
@@ -289,12 +272,12 @@ def _names(axes: Axes, names: Sequence[str], which: str) -> None:
     axes.grid(visible=False, axis="x" if which == "x" else "y")
 
 
-def _name_marks(figure: Figure, layout: _Layout) -> None:
+def _add_legend(figure: Figure, title: str, *, narrow: bool) -> None:
     handles, labels = figure.axes[0].get_legend_handles_labels()
-    title = layout.beside or None
-    if title and not layout.narrow:
+    if title and not narrow:
         figure.legend(handles, labels, loc="outside right upper", title=title, fontsize=8.5)
     elif handles:
         room = int(_LETTERS * figure.get_figwidth() / (max(map(len, labels)) + _HANDLE))
-        columns = max(1, room)
-        figure.legend(handles, labels, loc="outside upper center", ncols=columns, fontsize=8.5, title=title)
+        figure.legend(
+            handles, labels, loc="outside upper center", ncols=max(1, room), fontsize=8.5, title=title or None
+        )

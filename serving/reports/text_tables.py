@@ -1,10 +1,11 @@
-"""Text tables that show names from files literally: without markup and control characters."""
+"""Text and Markdown tables that show names from files literally, without markup and control characters."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from data.errors import visible
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-#: Columns of a table that does not go to a terminal.
+#: Width of a table that is not for a terminal, in characters.
 WIDTH = 180
 
 
@@ -24,15 +25,7 @@ def tabulated(
     numbers: Collection[str] = (),
     caption: str | None = None,
 ) -> str:
-    """Return a table as `printed` does, a cell a column.
-
-    Parameters
-    ----------
-    columns : sequence of str
-        Their headings.
-    numbers : collection of str
-        The columns that are flush right.
-    """
+    """Return a table as text, `WIDTH` wide, without colours; the columns `numbers` are right-aligned."""
     from rich.table import Table
 
     table = Table(caption=None if caption is None else shown(caption))
@@ -44,14 +37,14 @@ def tabulated(
 
 
 def shown(text: str, style: str = "") -> Text:
-    """Return text for a cell, a heading or a caption."""
+    """Return text of rich for a cell, a heading or a caption."""
     from rich.text import Text
 
     return Text(visible(" ".join(text.split())), style=style)
 
 
 def printed(table: Table, *, terminal: bool = False) -> str:
-    """Return `table` in the colours and the width of this terminal, or for a file: wide, without colours."""
+    """Return `table` as text: in the colours and width of this terminal, or `WIDTH` wide without colours."""
     from io import StringIO
 
     from rich.console import Console
@@ -62,11 +55,11 @@ def printed(table: Table, *, terminal: bool = False) -> str:
     return captured.get()
 
 
-#: Words of letters and numbers with the signs of a sentence, which no dialect of Markdown gives a meaning.
+#: Words of letters and numbers with punctuation that no dialect of Markdown interprets.
 _PLAIN = re.compile(
     r"""[("']*[^\W_]*(?:[.,:+/'\u2019\u2212\u2013\u00b1-][^\W_]+)*%?[)"',.;:%?]*|->|\u2192|\u2026|[+\u2212\u2013-]"""
 )
-#: Text that Markdown viewers link: addresses, hosts, numbers of issues and tickets, commits.
+#: Text that Markdown viewers turn into links: addresses, hosts, numbers of issues and tickets, commits.
 _LINKED = re.compile(
     r"//|www\.|[^\W\d_]\.[^\W\d_]{2}|[^\W\d_]\d*-\d|%\d|(?<![^\W_])[0-9a-f]{7,40}(?![^\W_])|^xn--|:[^\W_]+:",
     re.IGNORECASE,
@@ -76,24 +69,18 @@ _START = re.compile(r"[-+\u2212\u2013]$|\d+[.)]$")
 
 
 def prose(text: str) -> str:
-    """Return one line of Markdown that reads as `text`: words that mean more to Markdown become code.
-
-    Parameters
-    ----------
-    text : str
-        Plain text, names from files in it.
-    """
+    """Return plain text as one line of Markdown; words that Markdown would interpret become code."""
     words = visible(" ".join(text.split())).split(" ")
     plain = [_is_plain(word, first=not place) for place, word in enumerate(words)]
     parts = (
         (is_plain, " ".join(word for _, word in group))
-        for is_plain, group in groupby(zip(plain, words, strict=True), key=lambda one: one[0])
+        for is_plain, group in groupby(zip(plain, words, strict=True), key=itemgetter(0))
     )
     return " ".join(part.replace("->", "-&gt;") if is_plain else _code(part) for is_plain, part in parts)
 
 
 def cell(text: str) -> str:
-    """Return `text` as `prose` for a cell of a table, whose rows are divided before anything else is read."""
+    """Return `text` as Markdown for a table cell: like `prose`, with escaped column separators."""
     return prose(text).replace("|", "\\|")
 
 
@@ -102,7 +89,7 @@ def _is_plain(word: str, *, first: bool) -> bool:
 
 
 def _code(text: str) -> str:
-    """Return code that shows `text`: its fence is longer than any run of backticks in it."""
+    """Return `text` as code; its fence is longer than any run of backticks in it."""
     text, end = re.fullmatch(r"(.+?)([).,;:]*)", text).groups()  # type: ignore[union-attr]
     fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
     space = " " if text.startswith("`") or text.endswith("`") else ""

@@ -1,4 +1,4 @@
-"""Stage plots: Vega for the page of ``dvc plots show`` (``.dvc/plots/page.html``), which so works offline."""
+"""Stage plots: write Vega, for ``dvc plots show`` without the network (``.dvc/plots/page.html``)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 from data.stage import guard
 from data.tables.files import write_text
 
-#: Beside the page of ``dvc plots show``.
+#: In the folder of the page of ``dvc plots show``.
 PLACE = Path("dvc_plots/vega.js")
-#: Of Vega-Lite: the first one to be had after that which DVC's own page takes from the web.
+#: Version of Vega-Lite: the first available one after that of DVC's own page.
 VERSION = "5.8"
 
 

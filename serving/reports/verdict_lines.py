@@ -1,4 +1,4 @@
-"""Verdicts of any family as lines of a table: for a terminal, in Markdown, as JUnit XML."""
+"""Verdicts of any family as a table for a terminal, in Markdown, or as JUnit XML."""
 
 from __future__ import annotations
 
@@ -7,38 +7,31 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, count, groupby
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from data.errors import one_line, visible
 from serving.reports.text_tables import cell, printed, prose, shown
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 Answer = Literal["pass", "fail", "unsure", "invalid"]
 #: Verdicts in descending order of urgency.
 ANSWERS: tuple[Answer, ...] = ("fail", "unsure", "invalid", "pass")
 _MARK = {"fail": "red", "unsure": "magenta", "pass": "green", "invalid": "yellow"}
-#: Verdicts that JUnit XML marks as skipped, for a person to review.
-_SKIPPED = ("unsure", "invalid")
 
 
 @dataclass(frozen=True)
 class VerdictLine:
-    """One verdict in words.
+    """One verdict as text; `probability` of a regression is None if it is invalid.
 
     Attributes
     ----------
-    probability : float or None
-        Probability of a regression; None where the verdict is invalid.
     suite, name : str
         The group, such as a benchmark, and the judged case.
     why : str
         The evidence for the verdict, or why it is missing.
     notes : tuple of str
-        Remarks, one line each; only JUnit XML shows them per verdict.
+        Remarks of one line; only JUnit XML shows them per verdict.
     which : str
-        Distinguishes verdicts with equal suite and name; shown only if there are any.
+        Distinguishes verdicts with equal suite and name; shown only if such verdicts exist.
     excused : str
         Why JUnit XML does not report a ``fail`` as a failure; empty: it does.
     """
@@ -54,27 +47,20 @@ class VerdictLine:
 
     @property
     def failed(self) -> bool:
-        """Whether it is a failure."""
+        """Whether JUnit XML reports a failure."""
         return self.verdict == "fail" and not self.excused
 
     @property
     def chance(self) -> str:
-        """The probability as text."""
+        """The probability with three decimals; empty if None."""
         return "" if self.probability is None else f"{self.probability:.3f}"
 
 
 @dataclass(frozen=True)
 class Lines:
-    """Verdicts, the headings of their last three columns, a summary and notes.
+    """Verdicts, the headings of suite, name and evidence, a summary line, and notes of one line each.
 
-    Attributes
-    ----------
-    summary : str
-        One line.
-    notes : tuple of str
-        Further lines, one each.
-    general : tuple of str
-        The notes that apply to all rows.
+    `general` holds the notes that apply to all rows.
     """
 
     rows: Sequence[VerdictLine]
@@ -83,35 +69,37 @@ class Lines:
     notes: tuple[str, ...] = ()
     general: tuple[str, ...] = ()
 
-    def count(self, answer: Answer) -> int:
-        """Return how many lines have this verdict."""
-        return sum(row.verdict == answer for row in self.rows)
-
     @cached_property
     def alike(self) -> frozenset[tuple[str, str]]:
         """Suites and names that several rows share."""
-        found = Counter((row.suite, row.name) for row in self.rows)
-        return frozenset(names for names, number in found.items() if number > 1)
+        rows = Counter((row.suite, row.name) for row in self.rows)
+        return frozenset(names for names, number in rows.items() if number > 1)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The headings of what `cells` returns."""
+        """The headings of `cells`."""
         suite, name, why = self.headings
         return (suite, name, "comparison", why) if self.alike else self.headings
 
     def cells(self, row: VerdictLine) -> tuple[str, ...]:
-        """Return the text cells of a row; they include `which` where rows would look equal."""
+        """Return the text cells of a row, with `which` if rows share suite and name."""
         return (row.suite, row.name, *((row.which,) if self.alike else ()), row.why)
 
 
 def as_plain(lines: Lines, *, terminal: bool = False) -> str:
-    """Return the verdicts as a table for this terminal, or as a wide one without colours."""
-    return printed(_table(lines), terminal=terminal) + "".join(f"{one_line(note)}\n" for note in lines.notes)
+    """Return the verdicts as a table for this terminal, or as a wide table without colours."""
+    from rich.table import Column, Table
+
+    headings = (Column(shown(name)) for name in lines.columns)
+    table = Table("verdict", "probability", *headings, caption=shown(lines.summary))
+    for row in lines.rows:
+        table.add_row(shown(row.verdict, _MARK[row.verdict]), row.chance, *map(shown, lines.cells(row)))
+    return printed(table, terminal=terminal) + "".join(f"{one_line(note)}\n" for note in lines.notes)
 
 
 def as_markdown(lines: Lines) -> str:
-    """Return the verdicts as a Markdown table, the regressions first."""
-    told = [
+    """Return the verdicts as a Markdown table, regressions first."""
+    parts = [
         prose(lines.summary),
         "",
         f"| verdict | probability | {' | '.join(map(cell, lines.columns))} |",
@@ -119,14 +107,14 @@ def as_markdown(lines: Lines) -> str:
     ]
     for row in sorted(lines.rows, key=lambda row: ANSWERS.index(row.verdict)):
         verdict = row.verdict if row.verdict == "pass" else f"**{row.verdict}**"
-        told.append(f"| {verdict} | {row.chance} | {' | '.join(map(cell, lines.cells(row)))} |")
+        parts.append(f"| {verdict} | {row.chance} | {' | '.join(map(cell, lines.cells(row)))} |")
     if lines.notes:
-        told += ["", *(f"- {prose(note)}" for note in lines.notes)]
-    return "\n".join(told) + "\n"
+        parts += ["", *(f"- {prose(note)}" for note in lines.notes)]
+    return "\n".join(parts) + "\n"
 
 
 def as_junit(lines: Lines) -> str:
-    """Return JUnit XML: a regression fails, what is unsure or invalid is skipped, notes are printed."""
+    """Return JUnit XML: regressions fail, unsure and invalid verdicts are skipped, notes are output."""
     from lxml import etree
 
     root = etree.Element("testsuites", name="perfjudge", tests=str(len(lines.rows)))
@@ -147,24 +135,14 @@ def as_junit(lines: Lines) -> str:
     return text.decode()
 
 
-def _table(lines: Lines) -> Table:
-    from rich.table import Column, Table
-
-    headings = (Column(shown(name)) for name in lines.columns)
-    table = Table("verdict", "probability", *headings, caption=shown(lines.summary))
-    for row in lines.rows:
-        table.add_row(shown(row.verdict, _MARK[row.verdict]), row.chance, *map(shown, lines.cells(row)))
-    return table
-
-
 def _case_names(rows: Sequence[VerdictLine], alike: Collection[tuple[str, str]]) -> Iterator[str]:
-    """Yield a name for every row of a suite; CI systems merge those that are the same."""
+    """Yield a distinct name for every row of a suite; CI systems merge cases with equal names."""
     taken: set[str] = set()
     for row in rows:
         which = f" [{row.which}]" if row.which and (row.suite, row.name) in alike else ""
         name = visible(f"{row.name}{which}")
-        tries = chain((name,), (f"{name} #{number}" for number in count(2)))
-        taken.add(free := next(one for one in tries if one not in taken))
+        candidates = chain((name,), (f"{name} #{number}" for number in count(2)))
+        taken.add(free := next(candidate for candidate in candidates if candidate not in taken))
         yield free
 
 
@@ -174,13 +152,13 @@ def _case(etree: Any, suite: Any, row: VerdictLine, name: str) -> None:
         message = f"regression with probability {row.chance}"
         etree.SubElement(case, "failure", type="regression", message=message).text = visible(row.why)
     elif _skipped(row):
-        told = f"unsure, regression with probability {row.chance}: " if row.verdict == "unsure" else ""
-        etree.SubElement(case, "skipped", message=visible(f"{told}{row.why}"))
+        chance = f"unsure, regression with probability {row.chance}: " if row.verdict == "unsure" else ""
+        etree.SubElement(case, "skipped", message=visible(f"{chance}{row.why}"))
     _output(etree, case, row.notes)
 
 
 def _skipped(row: VerdictLine) -> bool:
-    return row.verdict in _SKIPPED or bool(row.excused)
+    return row.verdict in {"unsure", "invalid"} or bool(row.excused)
 
 
 def _output(etree: Any, parent: Any, notes: Sequence[str]) -> None:

@@ -62,11 +62,11 @@ def test_a_server_without_anything_says_what_to_do(app, tmp_path, monkeypatch):
     told = [
         "0 of 4 models answer",
         "uv run dvc repro",
-        "No labels are kept here yet",
-        "Nothing was asked yet",
+        "The label store is empty",
+        "No requests yet",
         "No model was promoted yet",
     ]
-    told += ["Nothing was evaluated here yet", "mlflow ui --backend-store-uri sqlite:///mlflow.db", "/docs"]
+    told += ["No evaluation was run yet", "mlflow ui --backend-store-uri sqlite:///mlflow.db", "/docs"]
     assert [words for words in told if words not in page] == []
 
 
@@ -136,7 +136,7 @@ def test_drift_is_told_or_how_many_questions_are_lacking(app, monkeypatch):
     many = SimpleNamespace(ref=SimpleNamespace(name="many", version="1"), rows=1500, features=(feature,))
     monkeypatch.setattr(app.state.drift, "by_model", lambda: {"a": few, "b": many})
     page = get(app, "/").text
-    assert "50 more questions are needed" in page
+    assert "50 more requests are needed" in page
     assert "medians_min <b>0.30</b> (far off)" in page
 
 

@@ -9,7 +9,7 @@ import pytest
 from data.corun.collect import plan_placements
 from data.errors import InputError
 from serving.corun.evaluated import check
-from serving.corun.online_samples import looked
+from serving.corun.online_answer import looked
 from serving.corun.place import MeasuredPlacements, checked_on
 from serving.corun.schemas import PlaceAnswer, RandomAnswer
 from serving.http.schemas import ModelAnswer
@@ -69,7 +69,7 @@ def test_samples_that_cannot_be_used_say_where(given, told):
 
 def test_an_event_that_was_counted_now_and_then_stays_with_a_line():
     found = looked(samples([0.2, 0.4, 0.6], faults=[1.0, NAN, 3.0], cycles=[1.0, 1.0, 1.0]), "f", ["faults"])
-    assert found.notes == ("f: did not count faults in every interval; the others stand for these",)
+    assert found.notes == ("f: did not count faults in every interval; the others are used",)
 
 
 def test_an_interval_in_which_nothing_was_counted_is_one_that_the_task_slept_in():
@@ -81,7 +81,7 @@ def test_an_interval_in_which_nothing_was_counted_is_one_that_the_task_slept_in(
 def test_events_that_nobody_knows_are_listed_once_with_the_nearest_known():
     given = samples([0.2, 0.4], instrutions=[1.0, 1.0], zzz=[1.0, 1.0], cycles=[1.0, 1.0])
     (note,) = looked(given, "f").notes
-    assert note == "f: nobody knows the events instrutions (did you mean instructions?), zzz"
+    assert note == "f: unknown events instrutions (did you mean instructions?), zzz"
     with pytest.raises(InputError, match="did you mean instructions"):
         looked(given[["t_seconds", "instrutions"]], "f")
 

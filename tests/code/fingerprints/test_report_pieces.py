@@ -24,9 +24,9 @@ def drawn(macro, *pieces):
 
 def test_a_trusted_profile_names_what_it_leans_on_and_counts_the_rest():
     shown = ProfileBars("p", profile(SIX))
-    assert shown.title == "app leans on cache"
+    assert shown.title == "app depends on cache"
     both = profile(SIX, leaders=("cache", "zero"))
-    assert ProfileBars("p", both).title == "app leans on cache and zero; which of them more cannot be told"
+    assert ProfileBars("p", both).title == "app depends on cache and zero, in unknown order"
     assert [bar.name for bar in shown.top] == ["cache", "zero", "hsearch", "cpu", "vm"]
     assert (shown.rest, shown.faint) == ([], ["nop"])
     assert shown.top[2].categories == ("CPU", "Cache", "Mem")
@@ -35,7 +35,7 @@ def test_a_trusted_profile_names_what_it_leans_on_and_counts_the_rest():
 
 def test_a_profile_that_is_not_trusted_names_nothing_in_its_title():
     shown = ProfileBars("p", profile(SIX, reasons=[REASON]))
-    assert shown.title == "app: what it leans on cannot be told from these machines"
+    assert shown.title == "app: these machines do not show which resources it depends on"
 
 
 def test_stressors_that_share_importance_are_told():
@@ -65,9 +65,9 @@ def test_a_trusted_ranking_has_the_colours_of_its_categories_and_no_banner():
 @pytest.mark.parametrize(
     ("moved", "reasons", "title"),
     [
-        ((True, True), (), "before against after: cache, zero really moved"),
-        ((False, False), (), "before against after: no stressor really moved"),
-        ((True, True), (REASON,), "before against after: what moved cannot be told from these machines"),
+        ((True, True), (), "before against after: cache, zero changed significantly"),
+        ((False, False), (), "before against after: no stressor changed significantly"),
+        ((True, True), (REASON,), "before against after: these machines do not show what changed"),
     ],
 )
 def test_the_title_of_a_difference_says_what_moved(moved, reasons, title):
@@ -75,7 +75,7 @@ def test_the_title_of_a_difference_says_what_moved(moved, reasons, title):
     found = difference(rows, reasons=reasons, stops_at="cache")
     assert Changes("d", found).title == title
     text = drawn("difference", Changes("d", found))
-    assert ("really moved</td>" in text) == (moved[0] and not reasons)
+    assert (">significant</td>" in text) == (moved[0] and not reasons)
     assert ("Not enough diversity" in text) == bool(reasons)
     assert "stops at cache with a tolerance of 10: not equivalent" in text
 
@@ -83,7 +83,7 @@ def test_the_title_of_a_difference_says_what_moved(moved, reasons, title):
 def test_the_boxes_name_the_stressor_with_the_longest_tail_and_leave_out_the_shortest():
     scores = pd.DataFrame({f"s{number:02}": [-number / 10, 0.0, number / 10] for number in range(50)})
     chart = boxes_chart("b", scores, "stressor")
-    assert chart.title.startswith("The farthest extreme is one of s49: 4.9 standard deviations")
+    assert chart.title.startswith("s49 has the largest extreme: 4.9 standard deviations")
     assert "Drawn: the 45 of 50 stressors" in chart.note
     assert "s05" in chart.svg
     assert "s04" not in chart.svg
@@ -93,7 +93,7 @@ def test_correlated_stressors_are_counted_and_constant_ones_left_out():
     x = np.arange(5.0)
     rates = pd.DataFrame({"a": x, "b": -2 * x, "c": [1.0, -2, 3, -2, 1], "still": 1.0})
     chart = correlation_chart("c", rates, "all machines")
-    assert chart.title.startswith(f"33{SPACE}% of the pairs of stressors rise and fall together")
+    assert chart.title.startswith(f"33{SPACE}% of the pairs of stressors are strongly correlated")
     assert "between 3 stressors" in chart.alt
     assert correlation_chart("c", rates[["a", "still"]], "all machines") is None
 

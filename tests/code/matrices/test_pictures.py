@@ -42,7 +42,7 @@ def test_the_title_of_the_costs_names_who_gains_most_and_where():
 
 def test_costs_that_do_not_help_are_said_not_to():
     chart = cost_chart(curves(4, {"tan": {1: 0.8, 10: 0.805, 50: 0.7}}), 5)
-    assert chart.title == "No line rises by more than 0.01 above what it has where both cost the same"
+    assert chart.title == "No line rises by more than 0.01 above its value where both cost the same"
 
 
 def test_undersampling_begins_with_all_normal_vectors_and_names_the_grouping():
@@ -60,8 +60,7 @@ def test_dimensions_say_how_few_are_enough():
         curves(6, {"tree": {5: 0.7, 25: 0.895, 200: 0.9}, "tan": {5: 0.6, 25: 0.6, 200: 0.6}}), 5
     )
     assert (
-        chart.title
-        == "tree is best with 200 dimensions (0.90), and no less that could be told with 25 (0.90)"
+        chart.title == "tree is best with 200 dimensions (0.90), not significantly better than with 25 (0.90)"
     )
 
 
@@ -84,14 +83,16 @@ def test_the_ablation_names_the_largest_step_and_the_largest_loss():
     steps = [row("none", 0.5), row("raw", 0.7, 0.81), row("groups", 0.75)]
     assert ablation_chart("added", [steps], alone=False).title == (
         "tree rises from 0.50 without any remedy to 0.75 with all; "
-        'the largest step that can be told (+0.20) is "raw"'
+        'the largest significant step (+0.20) is "raw"'
     )
     without = [row("none", 0.9), row("raw", 0.6), row("groups", 0.9)]
     assert ablation_chart("left-out", [without], alone=True).title == (
-        'tree has 0.90 with all; the largest loss that can be told is without "raw": 0.60'
+        'tree has 0.90 with all; the largest significant loss is without "raw": 0.60'
     )
     spared = ablation_chart("left-out", [[row("none", 0.9), row("raw", 0.895)]], alone=True)
-    assert spared.title == "tree has 0.90 with all; of no remedy alone can it be told that it is missed"
+    assert (
+        spared.title == "tree has 0.90 with all; leaving out a single remedy makes no significant difference"
+    )
     assert ablation_chart("added", [], alone=False) is None
 
 
@@ -101,17 +102,17 @@ def test_what_a_remedy_is_worth_is_told_only_beyond_two_of_its_standard_errors()
     assert added[0].worth is None
     # of 5 folds: 0.06 / 2 and 0.08 / 2
     assert added[1].worth.error == pytest.approx(0.05)
-    assert (added[1].worth.gain, added[1].worth.told) == (pytest.approx(0.15), "helps")
-    assert (added[2].worth.gain, added[2].worth.told) == (pytest.approx(-0.04), "cannot be told")
-    assert [step.worth.told for step in worths(rows, "left out")[1:]] == ["hurts", "hurts"]
-    assert [step.worth.told for step in worths(rows, "grouping")[1:]] == ["helps", "helps"]
+    assert (added[1].worth.gain, added[1].worth.effect) == (pytest.approx(0.15), "helps")
+    assert (added[2].worth.gain, added[2].worth.effect) == (pytest.approx(-0.04), "not significant")
+    assert [step.worth.effect for step in worths(rows, "left out")[1:]] == ["hurts", "hurts"]
+    assert [step.worth.effect for step in worths(rows, "grouping")[1:]] == ["helps", "helps"]
 
 
 def test_an_ablation_in_which_nothing_can_be_told_says_so():
     unsure = [row("none", 0.7, spread=0.2), row("raw", 0.74, spread=0.2), row("groups", 0.66, spread=0.2)]
     assert ablation_chart("added", [unsure], alone=False).title == (
-        "tree has 0.70 without any remedy and 0.66 with all, which cannot be told apart; "
-        "of no single step can it be told that it helps"
+        "tree has 0.70 without any remedy and 0.66 with all, which is no significant difference; "
+        "no single step is a significant gain"
     )
     fallen = [row("none", 0.8), row("raw", 0.6)]
     assert ablation_chart("added", [fallen], alone=False).title.startswith("tree falls from 0.80")
@@ -133,18 +134,18 @@ def test_rules_and_tree_stand_side_by_side_with_what_they_wrongly_reject():
         "of the valid ones they wrongly reject 0.0%, 10.0% and 10.0%."
     )
     assert validity_chart(VALIDITY).title == (
-        "No kind of invalid run can be told to be harder than the others: "
+        "No kind of invalid run is significantly harder to detect: "
         f"rules and tree reject 50{SPACE}% to 100{SPACE}% of each"
     )
     more = VALIDITY.assign(runs=VALIDITY["runs"] * 10, rejected=VALIDITY["rejected"] * 10)
     assert validity_chart(more).title == (
-        f"Hardest to tell are runs of the kind disturbed: rules and tree reject 50{SPACE}% of them"
+        f"Runs of the kind disturbed are hardest to detect: rules and tree reject 50{SPACE}% of them"
     )
 
 
 @pytest.mark.parametrize("rows", [VALIDITY.iloc[:0], VALIDITY[VALIDITY["kind"] == ""]])
 def test_without_flags_there_is_no_tree(rows):
-    assert validity_told(rows).startswith("Nobody flagged a run")
+    assert validity_told(rows).startswith("No run is flagged")
     assert validity_chart(rows) is None
 
 
@@ -159,11 +160,11 @@ def test_causes_name_the_one_that_is_found_least():
         columns=["cause", "status", "verdict"],
     )
     assert causes_chart(verdicts).title == (
-        f"No cause can be told to be harder to find than the others: 50{SPACE}% to 100{SPACE}% of each"
+        f"No cause is significantly harder to find: 50{SPACE}% to 100{SPACE}% of each are found"
     )
     assert (
         causes_chart(pd.concat([verdicts] * 9)).title
-        == f"Least found is leak: 50{SPACE}% of 18 abnormal pairs"
+        == f"leak is found least often: in 50{SPACE}% of 18 abnormal pairs"
     )
     assert causes_chart(verdicts.assign(cause="")) is None
 
@@ -174,6 +175,6 @@ def test_groups_that_agree_say_so():
     )
     assert (
         groups_chart(groups).title
-        == "2 automatic groups beside 2 given ones agree by 1.00 (1: the same, 0: by chance)"
+        == "2 automatic groups and 2 given groups agree by 1.00 (1: equal, 0: by chance)"
     )
     assert groups_chart(groups.assign(group="x")) is None

@@ -145,7 +145,7 @@ def test_perfs_output_as_it_comes_is_answered(tmp_path, online):
     [
         ({}, {"without": ["instructions"]}, "corun.csv: lacks 1 of the model's"),
         ({"uncounted": ["LLC-loads"]}, {}, "solo.csv: did not count 1 of the model's"),
-        ({"seconds": 1.0}, {}, "trained for 2 s of both runs, and there are 1.0 s"),
+        ({"seconds": 1.0}, {}, "trained for 2 s of both runs, but they have 1.0 s"),
         ({}, {"seconds": 4.0, "skip": [1.0, 1.2, 1.4]}, "corun.csv: has a gap of 0.8 s before 1.6 s"),
     ],
 )
@@ -227,7 +227,7 @@ def test_where_tasks_never_ran_alone_only_slow_downs_are_said(static):
     assert (told["random"]["seconds"], told["placements"][0]["seconds"]) == (None, None)
     said = run_corun(*arguments).stdout
     assert f"at random {told['random']['mean']:.3f} on average" in said
-    assert "run times are not known" in said
+    assert "run times are unknown" in said
     assert "less than" not in said
 
 

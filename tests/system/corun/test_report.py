@@ -53,13 +53,16 @@ def test_the_lead_says_how_accurate_the_champion_is_and_how_well_the_measurement
     lead = re.search(r'<p class="lead">(.*?)</p>', page).group(1)
     own = metrics["splits"]["pairs"]["entries"][metrics["champion"]]
     assert lead.startswith(
-        f"{metrics['champion']} predicts {percent(own['within_tolerance']['pooled'])} of pairs never seen"
+        f"{metrics['champion']} predicts {percent(own['within_tolerance']['pooled'])} of held-out pairs"
     )
-    assert f"Measured again, {percent(metrics['repeatability']['within_tolerance'])} of the co-runs" in lead
+    assert (
+        f"In a second measurement, {percent(metrics['repeatability']['within_tolerance'])} of the co-runs"
+        in lead
+    )
 
 
 def test_repeatability_stands_in_every_section_with_an_accuracy(page, metrics):
-    told = f"own repeatability, on {metrics['repeatability']['repeated']} repeated co-runs"
+    told = f"Repeatability of the measurement, on {metrics['repeatability']['repeated']} repeated co-runs"
     for section in ("measured", "accuracy", "table-1", "online", "features"):
         part = re.search(rf'<section aria-labelledby="{section}">.*?</section>', page, re.DOTALL).group()
         assert told in part, section
@@ -141,7 +144,7 @@ def test_what_the_data_does_not_allow_is_named_not_drawn(root, tmp_path, monkeyp
     assert main(["corun"]) == 0
     page = (directory / PAGE).read_text()
     for told in (
-        "hence no table 1",
+        "table 1 is not shown",
         "Figure 4 of the co-run paper is not drawn",
         "hence no online model",
         "measured twice",
@@ -154,7 +157,7 @@ def test_what_to_do_tells_whom_to_keep_apart_and_whether_to_believe_intervals(pa
     told = points(page)
     assert 3 <= len(told) <= 5
     own = metrics["splits"]["pairs"]["entries"][metrics["champion"]]
-    assert f"{percent(own['coverage']['pooled'])} held" in told[0]
+    assert f"they cover {percent(own['coverage']['pooled'])}" in told[0]
     assert any(re.match(r"Keep \S+ away from \S+, which makes it \d+", one) for one in told)
 
 

@@ -74,7 +74,7 @@ def page(root):
 def test_all_figures_of_the_seed_that_the_data_allows_are_drawn(page):
     drawn = set(re.findall(r'<span class="number">Figure (\d+) of the quiho paper</span>', page))
     assert drawn == {"5", "6", "7", "8", "9", "10", "11", "12", "13", "15", "16"}
-    assert "these applications are not in this data: redis-get, scikit-learn." in page
+    assert "figures 5, 10 and 13: redis-get, scikit-learn." in page
 
 
 def test_what_can_be_trusted_is_said_first_and_agrees_with_the_table(root, page):
@@ -107,9 +107,9 @@ def test_without_one_trusted_profile_the_lead_says_why(root, tmp_path, monkeypat
     assert main(["fingerprints"]) == 0
     page = (tmp_path / PAGE).read_text()
     lead = re.search(r'<p class="lead">(.*?)</p>', page).group(1)
-    assert lead.startswith(f"Not enough diversity: from {FEW} machines")
+    assert lead.startswith(f"Not enough diversity: {FEW} machines")
     assert page.index(f"{FEW} machines, fewer than 15") < page.index("<table")
-    assert "neither supports nor refutes" in page
+    assert "supports or refutes no claim" in page
     assert faults_of_text(page) == []
 
 
@@ -127,7 +127,7 @@ def test_what_to_do_says_which_rankings_decide_nothing(root, page):
     assert 3 <= len(told) <= 5
     trust = pd.read_parquet(root / "reports/fingerprints/profiled/trust.parquet")
     refused = list(trust["application"][~trust["enough"]])
-    assert any("Decide nothing" in one and escape(refused[0]) in one for one in told)
+    assert any("Do not use" in one and escape(refused[0]) in one for one in told)
 
 
 def test_the_page_refers_to_nothing_outside_itself_and_is_small(page):

@@ -477,7 +477,7 @@ def test_a_pair_that_stands_twice_is_judged_in_both_places(listening_matrices):
 
 BY_FILE = {name: (REFUSED[name][0], REFUSED[name][2]) for name in ("an unknown key", "rows and columns")} | {
     "columns of different lengths": UNJUDGED["columns of different lengths"],
-    "a pair twice": (TWICE, f'pair_id="{ABNORMAL}" stands twice'),
+    "a pair twice": (TWICE, f'pair_id="{ABNORMAL}" occurs twice'),
     "other metrics only": UNJUDGED["other metrics only"],
 }
 
