@@ -16,6 +16,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from features.comparisons.vectors import SEED_FEATURES
+from tests import short_pipeline
+from tests.postgres import Postgres
 from tests.system.corun import inputs as corun_inputs
 from training.comparisons.stored import Card, TrainedModel
 
@@ -145,6 +147,25 @@ def listening(model_directory):
     server = Listening("--model", str(model_directory))
     yield server
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    server = Postgres()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def short_project(made_once):
+    """A directory in which a short pipeline of all families ran, reports included."""
+
+    def fill(root):
+        seconds = short_pipeline.run_all(root)
+        # pytest shows it with -rP, or where a test fails
+        sys.stdout.write(f"training took {sum(seconds.values()):.0f} s of one processor: {seconds}\n")
+
+    return made_once("golden", fill)
 
 
 @pytest.fixture(scope="session")

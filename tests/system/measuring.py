@@ -1,13 +1,21 @@
 """Interrupting a measurement in the middle of a run, however busy the machine is."""
 
+import os
+import shutil
 import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from data.measure.kernel_counts import descendants
 
 ROOT = Path(__file__).parents[2]
+needs_corun_programs = pytest.mark.skipif(
+    shutil.which("stress-ng") is None or shutil.which("perf") is None or (os.cpu_count() or 1) < 2,
+    reason="stress-ng, perf or a second processor is not there",
+)
 #: Collects, and once enough is kept stays in the middle of a run until it is told to end.
 STAYING = """
 import sys, time

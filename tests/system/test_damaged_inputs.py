@@ -25,7 +25,7 @@ DAMAGE = (
     st.sampled_from(VALUES) | st.integers(-(2**63), 2**63 - 1) | st.floats() | st.text(max_size=3) | TIMES
 )
 PROPERTY = settings(
-    max_examples=60, deadline=None,
+    max_examples=25, deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )  # fmt: skip
 
@@ -43,8 +43,8 @@ def require_an_answer_or_one_line(*arguments):
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory):
-    return matrix_inputs.engine(tmp_path_factory.mktemp("engine"))
+def engine(made_once):
+    return made_once("engine", matrix_inputs.engine)
 
 
 @given(data=st.data())
@@ -81,24 +81,8 @@ def test_tables_with_any_damaged_column_are_judged_or_refused(data, model_direct
 
 TEXTS = ["mine.json", "before.json", "labelled.xml", "before.xml", "machines.csv", "application-before.csv",
          "corun.csv", "matrices.json", "run.csv", "labels.csv", "rules.xml"]  # fmt: skip
-SLIPS = [
-    "",
-    "0",
-    "-1",
-    "1e999",
-    "9" * 5000,
-    "NaN",
-    '"',
-    "<",
-    "{",
-    "[",
-    ",",
-    "\n",
-    "\\ud800",
-    "\x00",
-    "null",
-    "\udcff",
-]
+SLIPS = ["", "0", "-1", "1e999", "9" * 5000, "NaN", '"', "<", "{", "[", ",", "\n", "\\ud800", "\x00", "null",
+         "\udcff"]  # fmt: skip
 
 
 @given(st.sampled_from(TEXTS), st.floats(0, 1), st.sampled_from(SLIPS), st.integers(0, 40))
@@ -125,7 +109,7 @@ def test_any_damaged_sample_is_answered_or_refused(model_directory, engine, name
             require_an_answer_or_one_line("timelines", path, results, "-o", pages, "--model", model_directory)
 
 
-def test_a_card_that_lacks_a_metric_of_its_model_is_refused(engine, tmp_path):
+def test_a_card_without_a_metric_of_its_model_is_refused(engine, tmp_path):
     shutil.copytree(engine, tmp_path / "engine")
     card = tmp_path / "engine" / CARD
     metric = TrainedEngine.read(engine).engine.metrics[0]
@@ -138,7 +122,7 @@ def test_a_card_that_lacks_a_metric_of_its_model_is_refused(engine, tmp_path):
 
 
 @pytest.mark.parametrize("name", [b"\xff.json", b"\xff.xml"])
-def test_a_file_whose_name_is_not_utf8_is_judged_or_refused(name, model_directory, tmp_path):
+def test_a_file_name_that_is_not_utf8_is_refused(name, model_directory, tmp_path):
     path = os.fsdecode(os.fsencode(tmp_path) + b"/" + name)
     shutil.copy(REQUEST if name.endswith(b"json") else SAMPLES / "labelled.xml", path)
     code, told = status_and_error("judge", path, "--model", model_directory)
@@ -160,24 +144,21 @@ def test_no_directory_is_made_for_an_output(model_directory, tmp_path):
 @pytest.mark.parametrize(
     ("name", "more", "begin"),
     [
-        ("x.json", [], "{"), ("x.xml", [], "<?xml"), ("x.md", [], "| --- |"), ("x.txt", [], "┏"),
-        ("x.out", [], ""), ("x.xml", ["--format", "junit"], "<?xml"), ("x.out", ["--json"], "{"),
+        ("x.json", [], "{"), ("x.xml", ["--format", "junit"], "<?xml"), ("x.md", [], "| --- |"),
+        ("x.out", ["--json"], "{"),
     ],
 )  # fmt: skip
 def test_the_suffix_of_the_output_selects_the_form(name, more, begin, model_directory, tmp_path):
     assert judged_into(tmp_path / name, model_directory, *more) == (0, "")
     text = (tmp_path / name).read_text()
-    assert text
-    assert not begin or begin in text[:200]
+    assert begin in text[:200]
 
 
 @pytest.mark.parametrize(
     ("name", "more", "told"),
     [
         ("x.md", ["--json"], "--format json does not write a .md file; expected .json"),
-        ("x.json", ["--format", "table"], "--format table does not write a .json file; expected .txt"),
         ("x.csv", [], "no --format writes a .csv file; expected .json, .xml, .md, .markdown, .txt"),
-        ("x.parquet", ["--format", "xml"], "--format xml does not write a .parquet file; expected .xml"),
     ],
 )
 def test_a_suffix_of_another_form_is_refused(name, more, told, model_directory, tmp_path):
@@ -189,7 +170,7 @@ def test_a_suffix_of_another_form_is_refused(name, more, told, model_directory, 
 
 
 @pytest.mark.parametrize("directory", ["/proc", "/sys"])
-def test_an_output_that_cannot_be_written_is_named_by_its_own_name(directory, model_directory):
+def test_an_unwritable_output_is_named(directory, model_directory):
     code, told = judged_into(f"{directory}/x.json", model_directory)
     assert (code, told.count("\n")) == (2, 1)
     assert told.startswith(f"perfjudge: {directory}/x.json: ")

@@ -60,7 +60,7 @@ def interrupt(ready):
         time.sleep(0.005)
     os.kill(os.getpid(), int(ending))
 
-for many in range(len(everything) + 1):
+for many in (0, 1, len(everything)):
     for number, does in enumerate(combinations(everything, many)):
         ready, how = Path(scratch, f"ready-{many}-{number}"), "ended"
         hangs = [] if ending == "normal" else ["hangs"]
@@ -103,7 +103,7 @@ def wait_until(condition):
 @pytest.mark.slow
 @pytest.mark.parametrize("groups", ["with", "without"])
 @pytest.mark.parametrize(("ending", "told"), ENDINGS.items())
-def test_however_a_bad_program_ends_nothing_of_it_is_left(tmp_path, groups, ending, told):
+def test_nothing_is_left_of_a_bad_program(tmp_path, groups, ending, told):
     if groups == "with" and no_groups():
         pytest.skip("there are no control groups")
     (tmp_path / "bad.py").write_text(BAD)
@@ -113,7 +113,7 @@ def test_however_a_bad_program_ends_nothing_of_it_is_left(tmp_path, groups, endi
         lines = [line.rstrip("\n").split("|") for line in measuring.stdout]
     assert measuring.returncode == 0
     assert [does for _, _, _, *does in lines] == [
-        [*does] for size in range(len(DOES) + 1) for does in combinations(DOES, size)
+        [*does] for size in (0, 1, len(DOES)) for does in combinations(DOES, size)
     ]
     for how, left, size, *does in lines:
         assert (how, left) == (told, "0"), does
@@ -122,7 +122,7 @@ def test_however_a_bad_program_ends_nothing_of_it_is_left(tmp_path, groups, endi
 
 
 @pytest.mark.parametrize("groups", ["with", "without"])
-def test_a_measurement_that_is_killed_takes_its_program_along(tmp_path, groups):
+def test_a_killed_measurement_takes_its_program_along(tmp_path, groups):
     if groups == "with" and no_groups():
         pytest.skip("there are no control groups")
     # without control groups nobody ends what the program has started
@@ -150,7 +150,7 @@ echo 0.01
 """
 
 
-def test_a_run_that_hangs_is_invalid_and_the_measurement_goes_on(tmp_path):
+def test_a_hanging_run_is_invalid_and_measuring_goes_on(tmp_path):
     path, out, script = tmp_path / "suite.yaml", tmp_path / "out", tmp_path / "sometimes.sh"
     script.write_text(SOMETIMES.format(tmp_path))
     (tmp_path / "count").write_text("0")

@@ -13,7 +13,7 @@ MOMENTS = (0.75, 0.2, 0.5)
 
 
 @pytest.mark.slow
-def test_whenever_dvc_repro_is_killed_the_next_one_ends_with_the_same_figures(tmp_path):
+def test_a_killed_repro_is_made_good_by_the_next(tmp_path):
     new = made(tmp_path / "new")
     shutil.copytree(new, tmp_path / "whole")
     seconds, wanted = whole(tmp_path / "whole", STAGES)

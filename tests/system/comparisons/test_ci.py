@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from serving.comparisons.compare.acknowledging import read_acknowledged
-from tests.system.comparisons.test_comparing import run_file
+from tests.system.comparisons.run_files import run_file
 
 ROOT = Path(__file__).parents[3]
 

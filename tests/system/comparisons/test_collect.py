@@ -23,7 +23,7 @@ SUITE = {
 LINES = 2 + 1 + 2 * (3 + 1)
 
 
-def test_an_interrupted_and_a_killed_measurement_resume_and_end_as_tables(tmp_path):
+def test_an_interrupted_and_killed_measurement_resumes_and_ends_as_tables(tmp_path):
     suite, out = tmp_path / "suite.yaml", tmp_path / "out"
     suite.write_text(yaml.safe_dump(SUITE))
     told, code, _ = interrupt(suite, out, signal.SIGINT, 3)

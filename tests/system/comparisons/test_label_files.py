@@ -50,7 +50,7 @@ def imported(capsys, *arguments):
     return tuple(json.loads(capsys.readouterr().out).values())
 
 
-def test_what_is_imported_twice_is_kept_once_and_comes_back_with_who_and_when(here, capsys):
+def test_imported_labels_are_kept_once_with_author_and_time(here, capsys):
     assert imported(capsys, "mine") == (2, 0, 0)
     assert imported(capsys, "mine/labels.csv") == (0, 2, 0)
     give((MG, "pass", "anna"), (BT, "pass", "ben"))
@@ -73,7 +73,7 @@ def test_what_is_imported_twice_is_kept_once_and_comes_back_with_who_and_when(he
     assert 'result_status="pass"' in (here / "out/report.xml").read_text()
 
 
-def test_cannot_tell_goes_in_and_out_in_every_form_and_decides_nothing(here, capsys):
+def test_cannot_tell_is_exported_in_every_format(here, capsys):
     (here / "mine/labels.csv").write_text(CSV.replace(",pass,ben", ",cannot_tell,ben"))
     assert imported(capsys, "mine") == (2, 0, 0)
     give((BT, "pass", "ben"), (BT, "cannot_tell", "ben"))
@@ -88,7 +88,7 @@ def test_cannot_tell_goes_in_and_out_in_every_form_and_decides_nothing(here, cap
         assert consensus(found, "majority").to_dict() == {MG: "fail"}
 
 
-def test_whoever_withdraws_a_label_finds_it_in_no_export(here, capsys):
+def test_a_withdrawn_label_is_in_no_export(here, capsys):
     imported(capsys, "mine")
     give((MG, None, "anna"))
     assert run(["labels", "export", "--format", "tables", "-o", "tables", "--comparisons", "mine"]) == 0
@@ -97,7 +97,7 @@ def test_whoever_withdraws_a_label_finds_it_in_no_export(here, capsys):
     assert labels_of(here / "mine") == [(MG, "ben", "pass")]
 
 
-def test_a_file_with_labels_that_stand_nowhere_else_is_not_written_over(here, capsys):
+def test_a_file_with_unknown_labels_is_not_overwritten(here, capsys):
     give((BT, "pass", "carl"))
     assert run(["labels", "export", "-o", "mine/labels.csv"]) == 2
     assert (
@@ -106,7 +106,7 @@ def test_a_file_with_labels_that_stand_nowhere_else_is_not_written_over(here, ca
     assert (here / "mine/labels.csv").read_text() == CSV
 
 
-def test_labels_that_do_not_say_whose_they_are_stay_away_unless_somebody_is_named(here, capsys):
+def test_labels_without_an_author_need_a_name(here, capsys):
     (here / "mine/labels.csv").unlink()
     xml = (here / "mine/report.xml").read_text()
     named = xml.replace('operation_name="mg_C_x"', 'operation_name="mg_C_x" result_status="fail"')
@@ -117,7 +117,7 @@ def test_labels_that_do_not_say_whose_they_are_stay_away_unless_somebody_is_name
     assert labels_of(here / "out.xml") == [(MG, "", "fail"), (MG, "anna", "fail")]
 
 
-def test_a_row_that_is_wrong_is_told_and_nothing_is_added(here, capsys):
+def test_a_wrong_row_is_named_and_nothing_added(here, capsys):
     (here / "mine/labels.csv").write_text(CSV.replace(",fail,", ",slow,"))
     assert run(["labels", "import", "mine/labels.csv"]) == 2
     assert (

@@ -16,7 +16,7 @@ from tests.system.browsing import faults, requested
 from tests.timeline_reports import heat, named, renamed, simulated, versions
 
 pytestmark = pytest.mark.browser
-WIDTHS = (390, 1400, 1920)
+WIDTHS = (390, 1400)
 EVIL = "</script><script>document.title='taken'</script>\"'<img src=x onerror=\"document.title='taken'\">"
 #: What is cut off; tables of medians scroll in a box of their own.
 CUT_OFF = """
@@ -115,7 +115,7 @@ def test_200_versions_of_60_operations_fit_every_width(file, browser):
     assert browser.execute_script("return document.querySelectorAll('*').length") < 30_000
 
 
-def test_a_control_chooses_the_configuration_of_one_chart_and_another_that_of_all(file, report, browser):
+def test_controls_choose_the_configuration_of_one_or_all_charts(file, report, browser):
     opened(browser, file)
     for number, chosen in ((5, 3), (20, 3)):
         expect_medians(browser, report, number, chosen)
@@ -136,7 +136,7 @@ def expect_medians(browser, report, number, chosen, since=0):
     np.testing.assert_allclose(heights, medians[np.isfinite(medians)], atol=0.02 * pixel, rtol=1e-6)
 
 
-def test_the_keyboard_moves_over_the_versions_of_a_chart_that_is_one_tab_stop(file, report, browser):
+def test_the_keyboard_moves_over_the_versions_of_a_chart(file, report, browser):
     opened(browser, file)
     number = 5
     operation = report.operations[number]
@@ -170,7 +170,7 @@ def test_the_keyboard_moves_over_the_versions_of_a_chart_that_is_one_tab_stop(fi
     assert not found(browser, "#tip").is_displayed()
 
 
-def test_versions_judged_are_marked_by_shape_and_text_in_the_chart_and_in_the_table(file, report, browser):
+def test_judged_versions_are_marked_in_chart_and_table(file, report, browser):
     opened(browser, file)
     figure = drawn(browser, 5)
     name = report.versions[int(np.flatnonzero(report.operations[5].against_before == 3)[0])].name
@@ -192,7 +192,7 @@ def test_versions_judged_are_marked_by_shape_and_text_in_the_chart_and_in_the_ta
     assert values[0].text.startswith(f"{report.operations[0].five[3, 0, 2]:,.0f}")
 
 
-def test_what_is_missing_is_a_gap_and_is_told(browser, tmp_path):
+def test_a_missing_result_is_a_gap_with_a_text(browser, tmp_path):
     report = simulated(12, 1, 2, heats=0)
     five = report.operations[0].five.copy()
     five[1, 4] = np.nan
@@ -208,7 +208,7 @@ def test_what_is_missing_is_a_gap_and_is_told(browser, tmp_path):
     assert "No result (threads: 1)" in figure.text
 
 
-def test_the_filter_leaves_operations_by_name_by_marks_and_unstable_ones(file, report, browser):
+def test_the_filter_selects_by_name_marks_and_instability(file, report, browser):
     opened(browser, file)
     table_of(browser)
 
@@ -242,7 +242,7 @@ def choose(browser, value):
     browser.execute_script("arguments[0].click()", found(browser, f"input[name=which][value={value}]"))
 
 
-def test_on_a_telephone_a_control_chooses_the_operation_of_the_table(file, report, browser):
+def test_a_control_chooses_the_operation_on_a_telephone(file, report, browser):
     opened(browser, file, width=390)
     place = table_of(browser)
     assert len(place.find_elements(By.CSS_SELECTOR, "thead th")) == 2
@@ -283,7 +283,7 @@ def test_names_neither_run_nor_break_the_page(browser, tmp_path):
     assert requested(browser) == []
 
 
-def test_paper_takes_the_worst_charts_of_those_that_the_filter_leaves(browser, tmp_path):
+def test_the_worst_of_the_filtered_charts_are_printed(browser, tmp_path):
     report = simulated(30, 70, 2, heats=0)
     opened(browser, written(report, tmp_path))
     assert "Printed are 60 of 70 operations, the worst first" in found(browser, "#printed").text
@@ -323,7 +323,7 @@ def test_a_heat_map_is_drawn_told_and_walked_over(browser, tmp_path):
     assert "24 rows over 109.0 seconds" in figure.text
 
 
-def test_without_scripts_the_worst_are_told_and_the_charts_are_excused(browser, file):
+def test_without_scripts_the_worst_changes_are_listed(browser, file):
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         opened(browser, file, width=390)
@@ -347,7 +347,7 @@ def test_the_list_of_timelines_fits_and_links_to_them(browser, tmp_path):
     assert [link.rpartition(tmp_path.name)[2] for link in links] == ["/x.html", "/a%20b/quiet%3F.html"]
 
 
-def test_a_change_found_at_other_threads_than_shown_is_dashed(browser, tmp_path):
+def test_a_change_at_other_threads_is_dashed(browser, tmp_path):
     report = simulated(30, 1, 2, heats=0)
     change = Change("drop", 10, 10, -0.1, report.operations[0].threads[0])
     opened(browser, written(renamed(report, changes=(change,)), tmp_path))

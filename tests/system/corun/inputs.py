@@ -128,11 +128,7 @@ def project(root: Path, given, **section):
         "evaluate": {"folds": 2, "designs": ["random", "pairs", "tasks"]},
         "online": {"seconds": [0.4, 2.0]},
     }
-    content = {
-        "seed": 1,
-        "jobs": 1,
-        "corun": corun | section,
-    }
+    content = {"seed": 1, "jobs": 1, "corun": corun | section}
     (root / "params.yaml").write_text(yaml.safe_dump(content))
     return root
 

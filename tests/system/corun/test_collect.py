@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 
 import pytest
@@ -13,7 +12,7 @@ from data.corun.run import CorunTask, Counters, together
 from data.corun.tables import CorunTables
 from data.errors import InputError
 from data.measure.kernel_counts import descendants
-from tests.system.measuring import collected, interrupt, kept, own_groups, running
+from tests.system.measuring import collected, interrupt, kept, needs_corun_programs, own_groups, running
 
 SUITE = {
     "kind": "corun", "name": "tiny", "seed": 3, "solo": 2, "repeat": 1, "interval": 0.1, "foreign": 1.0,
@@ -23,10 +22,6 @@ SUITE = {
         {"name": "fork", "group": "kernel", "stressor": "fork", "work": 200},
     ],
 }  # fmt: skip
-needs_programs = pytest.mark.skipif(
-    shutil.which("stress-ng") is None or shutil.which("perf") is None or (os.cpu_count() or 1) < 2,
-    reason="stress-ng, perf or a second processor is not there",
-)
 
 
 @pytest.fixture
@@ -35,8 +30,8 @@ def suite(tmp_path):
     return tmp_path / "suite.yaml"
 
 
-@needs_programs
-def test_an_interrupted_and_a_killed_measurement_resume_and_end_as_tables_to_learn_from(suite, tmp_path):
+@needs_corun_programs
+def test_an_interrupted_and_killed_measurement_resumes_and_ends_as_tables(suite, tmp_path):
     out = tmp_path / "out"
     told, code, interrupted = interrupt(suite, out, signal.SIGINT, 1)
     assert code == 130
@@ -76,8 +71,8 @@ def test_an_interrupted_and_a_killed_measurement_resume_and_end_as_tables_to_lea
     assert solo["t_seconds"].max().loc[whole.index].tolist() == whole["solo_seconds"].tolist()
 
 
-@needs_programs
-def test_a_task_that_fails_is_named_with_what_it_said_and_its_co_runner_ended():
+@needs_corun_programs
+def test_a_failing_task_is_named_and_its_co_runner_ended():
     # nobody else on this machine sleeps for so long
     seconds = f"61.{os.getpid():07d}"
     failing, endless = (

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.preloaded import Preloaded
 from tests.system.documented.blocks import Block, blocks_of, pages
-from tests.system.documented.project import copied, fill
+from tests.system.documented.project import Project, copied, fill
 
 #: Why a block may not be run, and how many blocks at most there are for that reason.
 REASONS = {
@@ -43,9 +44,20 @@ def clone(made_once):
     return made_once("documented", fill)
 
 
+@pytest.fixture(scope="session")
+def programs(clone, tmp_path_factory):
+    """Programs with the code of a copy of the clone; each page is typed in a new copy at the same place."""
+    root = tmp_path_factory.mktemp("documented") / "perfjudge"
+    copied(clone, root)
+    with Preloaded(root) as loaded:
+        yield root, loaded.path
+
+
 @pytest.fixture
-def project(clone, tmp_path):
-    made = copied(clone, tmp_path / "perfjudge")
+def project(clone, programs):
+    root, path = programs
+    copied(clone, root)
+    made = Project(root, path)
     yield made
     made.end()
 
@@ -60,7 +72,7 @@ def verdicts(text):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page, blocks in BLOCKS.items() if any(one.runs for one in blocks)])
-def test_what_a_page_says_to_type_ends_as_it_says(project, page):
+def test_every_command_of_a_page_ends_as_documented(project, page):
     for block, then in pairwise([*BLOCKS[page], Block(page, 0, "")]):
         if block.mark == "file":
             path = project.root / block.says
@@ -74,7 +86,7 @@ def test_what_a_page_says_to_type_ends_as_it_says(project, page):
             assert shown <= verdicts(done.said), f"{then.place} shows other verdicts\n\n{done.said}"
 
 
-def test_pages_show_verdicts_of_judge_and_compare_beside_each_other():
+def test_pages_show_verdicts_of_judge_beside_those_of_compare():
     shown = {
         (block.place.split(":")[0], *one)
         for page in ("README.md", "docs/ci.md", "docs/cli.md", "docs/tutorials/first-verdict.md")
@@ -87,7 +99,7 @@ def test_pages_show_verdicts_of_judge_and_compare_beside_each_other():
     }  # fmt: skip
 
 
-def test_what_is_not_run_is_little_and_has_a_known_reason():
+def test_few_commands_are_not_run_for_known_reasons():
     counted = Counter(block.says for blocks in BLOCKS.values() for block in blocks if block.mark == "not run")
     assert {why: count for why, count in counted.items() if count > REASONS.get(why, 0)} == {}
     runs = sum(block.runs for blocks in BLOCKS.values() for block in blocks)
@@ -95,7 +107,7 @@ def test_what_is_not_run_is_little_and_has_a_known_reason():
 
 
 @pytest.mark.parametrize("page", BLOCKS)
-def test_no_command_hides_in_what_is_not_typed(page):
+def test_no_command_hides_in_other_blocks(page):
     hidden = [
         f"{block.place}: {line}"
         for block in BLOCKS[page]
@@ -106,7 +118,7 @@ def test_no_command_hides_in_what_is_not_typed(page):
     assert hidden == []
 
 
-def test_files_that_pages_name_in_samples_are_there():
+def test_samples_named_by_pages_exist():
     samples = Path("docs/samples")
     named = {
         word.strip("'\"@,")

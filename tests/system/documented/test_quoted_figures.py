@@ -30,10 +30,7 @@ METRICS = '{"champion": "trees", "entries": {"trees": {"missed": 0.03409}}}'
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
     made = tmp_path_factory.mktemp("project")
-    for name, text in {
-        "docs/results/serving.md": PAGE,
-        "reports/comparisons/metrics.json": METRICS,
-    }.items():
+    for name, text in {"docs/results/serving.md": PAGE, "reports/comparisons/metrics.json": METRICS}.items():
         (made / name).parent.mkdir(parents=True)
         (made / name).write_text(text)
     return made
@@ -107,7 +104,6 @@ def test_a_reason_stands_in_for_a_source(reason):
     "text",
     [
         "<!-- not measured: I say so -->\n\nAt most 5 % of it.\n",
-        "<!-- not measured: a limit -->\n\nNo figure.\n",
         "<!-- figures: results/serving: a / b -->\n\nNo figure.\n",
         "<!-- not measured: a limit -->\n\nAt most 5 %.\n\nAnd 6 %.\n",
     ],
@@ -124,7 +120,6 @@ def test_a_mark_that_does_not_fit_is_reported(text):
         "Apache-2.0, seed 20261121, RFC 9457",
         "    uv run perfjudge judge --floor 0.5\n\n    {\"value\": 0.5}",
         "```yaml\nshare: 0.5\n```",
-        "# At 99 %",
     ],
 )  # fmt: skip
 def test_code_and_names_quote_nothing(text):
@@ -135,11 +130,9 @@ def test_code_and_names_quote_nothing(text):
     ("mark", "before", "after"),
     [
         ("results/serving: one comparison / answers a second", "9,999 comparisons", "3,274 comparisons"),
-        ("results/serving: one comparison / failed", "9.9 % fail", "1.2 % fail"),
         ("results/serving: one / failed", "9 % fail", "0 % fail"),
         ("results/serving: A batch takes / #2", "9.9 s", "0.6 s"),
         ("comparisons: entries / {champion} / missed", "9.9 % and", "3.4 % and"),
-        ("comparisons: entries / trees / missed; 5", "9.999, 5 %", "0.034, 5 %"),
         (
             "results/serving: one comparison / failed; one matrix / failed; 7.5",
             "9 % to 9.9 % of 7.5",
@@ -156,16 +149,11 @@ def test_a_figure_is_rounded_to_the_digits_of_its_text(root, mark, before, after
     ("mark", "quoted", "why"),
     [
         ("results/serving: nothing / failed", "9 %", "0 places"),
-        ("results/serving: one co / answers", "9 ms", "0 places"),
         ("results/serving: one / #1", "9 ms", "3 places"),
         ("results/serving: A batch takes / #3", "9 ms", "only 2 numbers"),
-        ("results/serving: one comparison / failed", "9.999 %", "only 2 digits"),
         ("results/serving: one comparison / failed", "9 ms", "a percentage"),
         ("results/absent: one / failed", "9 %", "no such source"),
-        ("results/../../reports: one / failed", "9 %", "no such source"),
         ("comparisons: entries / forest", "9 %", "there is no 'forest'"),
-        ("comparisons: entries", "9 %", "no number"),
-        ("5", "9 %", "where the mark has '5'"),
         ("5; 6", "5 %", "1 figures (5), and 2 sources"),
     ],
 )

@@ -25,7 +25,7 @@ def site(tmp_path_factory):
     return made
 
 
-def test_the_site_is_built_strictly_and_loads_nothing_from_elsewhere(site):
+def test_the_site_loads_nothing_from_elsewhere(site):
     pages = sorted(site.rglob("*.html"))
     assert len(pages) > 40
     loaded = {(path.name, url) for path in pages for url in LOADED.findall(path.read_text())}
@@ -36,7 +36,7 @@ def test_the_site_is_built_strictly_and_loads_nothing_from_elsewhere(site):
 
 
 @pytest.mark.browser
-def test_pages_are_read_without_a_network_and_are_no_wider_than_a_telephone(site, browser):
+def test_pages_fit_a_telephone_without_a_network(site, browser):
     browser.set_window_size(500, 900)
     browser.get_log("performance")
     wide = {}
@@ -61,5 +61,5 @@ def test_results_index_has_one_line_and_figure_per_page():
     }
 
 
-def test_model_cards_say_what_the_figures_say():
+def test_model_cards_agree_with_the_figures():
     assert page(ROOT) == (ROOT / PAGE).read_text(), "python -m benchmarks.cards writes them anew"

@@ -17,7 +17,7 @@ SUITE = {
 
 
 @pytest.mark.skipif(shutil.which("stress-ng") is None, reason="stress-ng is not installed")
-def test_an_interrupted_fingerprint_resumes_and_names_the_stressors_that_are_lacking(tmp_path):
+def test_an_interrupted_fingerprint_resumes_and_names_lacking_stressors(tmp_path):
     suite, out = tmp_path / "suite.yaml", tmp_path / "out"
     suite.write_text(yaml.safe_dump(SUITE))
     told, code, _ = interrupt(suite, out, signal.SIGINT, 1)

@@ -2,14 +2,12 @@
 
 import json
 import re
-import subprocess
-import sys
 import time
-import urllib.error
-import urllib.request
 from http import HTTPStatus
-from pathlib import Path
 
+import httpx
+
+from tests.system.conftest import Listening
 from tests.system.golden.commands import CHECKOUT, SAMPLES
 
 JSON, XML = "application/json", "application/xml"
@@ -213,46 +211,12 @@ def _with(**changes):
     return _COMPARISON | {"configurations": [_COMPARISON["configurations"][0] | changes]}
 
 
-class Server:
-    """A ``perfjudge serve`` process in a directory."""
+class Server(Listening):
+    """The server that is asked, in the working directory, with the labels of a directory."""
 
-    def __init__(self, root, scratch):
-        store = f"sqlite:///{scratch / 'labels.db'}"
-        command = [
-            Path(sys.executable).with_name("perfjudge"),
-            "serve",
-            "--port",
-            "0",
-            "--watch",
-            "600",
-            "--labels",
-            store,
-            "--comparisons",
-            f"{SAMPLES}/labelled",
-            "--log-level",
-            "error",
-        ]
-        self.said = (scratch / "server.txt").open("w+")
-        self.process = subprocess.Popen(
-            command, cwd=root, stdout=subprocess.PIPE, stderr=self.said, text=True
-        )
-        self.announced = self.process.stdout.readline()
-        self.url = self.announced.rsplit(" ", 1)[-1].strip()
-        if not self.url.startswith("http"):
-            self.stop()
-            self.said.seek(0)
-            raise AssertionError(self.said.read())
-        self.wait(time.monotonic() + 120)
-
-    def wait(self, deadline):
-        while True:
-            try:
-                with urllib.request.urlopen(f"{self.url}/healthz", timeout=5):
-                    return
-            except OSError:
-                if time.monotonic() > deadline or self.process.poll() is not None:
-                    raise
-                time.sleep(0.05)
+    def __init__(self, scratch):
+        labels = ("--labels", f"sqlite:///{scratch / 'labels.db'}", "--comparisons", f"{SAMPLES}/labelled")
+        super().__init__("--watch", "600", *labels, "--log-level", "error")
 
     def wait_for_order(self):
         """Wait until the server has read the comparisons and ordered what to label first.
@@ -261,27 +225,15 @@ class Server:
         """
         deadline = time.monotonic() + 120
         paths = ["/comparisons", "/comparisons/queue"]
-        while [self.ask("GET", path, {}, None)[0] for path in paths] != [HTTPStatus.OK] * 2:
+        while [self.ask("GET", path).status_code for path in paths] != [HTTPStatus.OK] * 2:
             if time.monotonic() > deadline:
                 raise TimeoutError("what to label first is never computed")
             time.sleep(0.2)
 
-    def ask(self, method, path, headers, body):
-        """Return status, content type and text of an answer."""
-        if body is not None and not isinstance(body, str):
-            body = json.dumps(body)
-        data = None if body is None else body.encode()
-        request = urllib.request.Request(f"{self.url}{path}", data, headers, method=method)
-        try:
-            with urllib.request.urlopen(request, timeout=120) as answer:
-                return answer.status, answer.headers, answer.read().decode()
-        except urllib.error.HTTPError as refused:
-            return refused.code, refused.headers, refused.read().decode()
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait(60)
-        self.process.stdout.close()
+    def ask(self, method, path, headers=None, body=None):
+        """Return the answer to a request."""
+        content = body if body is None or isinstance(body, str) else json.dumps(body)
+        return httpx.request(method, f"{self.url}{path}", headers=headers, content=content, timeout=120)
 
 
 def answered(root, normaliser, renames):
@@ -290,35 +242,35 @@ def answered(root, normaliser, renames):
     scratch.mkdir(parents=True, exist_ok=True)
     for old in scratch.glob("labels.db*"):
         old.unlink()
-    server = Server(root, scratch)
+    server = Server(scratch)
     found = {"announced": normaliser.text(server.announced)}
 
-    def answer(name, method, path, headers, body):
+    def asked(name, method, path, headers, body):
         path = renames.text(path)
         body = renames.value(body)
-        status, told, text = server.ask(method, path, headers, body)
-        entry = {"status": status, "content_type": told.get("Content-Type", "")}
-        if "Perfjudge-Notes" in told:
-            entry["notes"] = normaliser.text(told["Perfjudge-Notes"])
-        entry["body"] = _metrics(text) if path == "/metrics" else normaliser.answer(text)
+        answer = server.ask(method, path, headers, body)
+        entry = {"status": answer.status_code, "content_type": answer.headers.get("content-type", "")}
+        if notes := answer.headers.get("perfjudge-notes"):
+            entry["notes"] = normaliser.text(notes)
+        entry["body"] = _metrics(answer.text) if path == "/metrics" else normaliser.answer(answer.text)
         found[name] = entry
-        return text
+        return answer.text
 
     try:
         server.wait_for_order()
         for name, method, path, headers, body in listed():
-            text = answer(name, method, path, headers, body)
+            text = asked(name, method, path, headers, body)
             if path == "/comparisons":
                 contents = text
         links = re.findall(r'href="(/comparisons/(?!next|queue)[^"?#]+)"', contents)
         for number, link in enumerate(dict.fromkeys(links)):
             if number < _PAGES:
-                page = answer(f"report {number}", "GET", link, {}, None)
+                page = asked(f"report {number}", "GET", link, {}, None)
                 inner = re.findall(rf'href="({re.escape(link)}/[^"?#]+)"', page)
                 for place, one in enumerate(dict.fromkeys(inner)):
                     if place < _PAGES:
-                        answer(f"comparison {number}.{place}", "GET", one, {}, None)
-        answer("GET / at the end", "GET", "/", {}, None)
+                        asked(f"comparison {number}.{place}", "GET", one, {}, None)
+        asked("GET / at the end", "GET", "/", {}, None)
     finally:
         server.stop()
     return found

@@ -5,7 +5,6 @@ import sys
 
 import pytest
 
-from tests import short_pipeline
 from tests.system.golden import session
 from tests.system.golden.answering import RENAMES, all_groups
 from tests.system.golden.comparing import Renames, difference, equal
@@ -16,23 +15,12 @@ _NAME = "test_answers_equal_the_recorded_ones"
 
 
 @pytest.fixture(scope="session")
-def golden_project(made_once):
-    """A directory in which a short pipeline of all families ran."""
-
-    def fill(root):
-        seconds = short_pipeline.run_all(root)
-        _show("training", seconds)
-
-    return made_once("golden", fill)
-
-
-@pytest.fixture(scope="session")
-def golden_answers(golden_project, made_once, request):
+def golden_answers(short_project, made_once, request):
     """The present answers of all groups that this session tests; one process gives them."""
     groups = [item.callspec.params["group"] for item in request.session.items if item.originalname == _NAME]
 
     def fill(directory):
-        found, seconds = session.answered(golden_project, groups)
+        found, seconds = session.answered(short_project, groups)
         _show("answering", seconds)
         for group, answers in found.items():
             (directory / f"{group}.json").write_text(json.dumps(answers))

@@ -52,7 +52,7 @@ def sort(bench):
 
 
 @needs_perf
-def test_an_interrupted_and_a_killed_measurement_resume_and_end_as_matrices_to_learn_from(tmp_path):
+def test_an_interrupted_and_killed_measurement_resumes_and_ends_as_matrices(tmp_path):
     path, out = tmp_path / "suite.yaml", tmp_path / "out"
     path.write_text(yaml.safe_dump(SUITE))
     told, code, interrupted = interrupt(path, out, signal.SIGINT, COSTS + 2)
@@ -103,7 +103,7 @@ def test_a_run_does_what_was_ordered_and_counts_it(sort):
 
 
 @needs_perf
-def test_a_run_that_ends_before_its_kill_is_made_again_and_killed_earlier(sort):
+def test_a_run_that_ends_before_its_kill_is_repeated(sort):
     assert sort(invalid="killed", moment=30.0).transactions < 40
 
 
@@ -112,13 +112,10 @@ def test_a_run_that_ends_before_its_kill_is_made_again_and_killed_earlier(sort):
     ("defect", "metric", "least"),
     [
         ("extra-syscalls", "process.read_calls", 20),
-        ("small-buffer", "process.write_calls", 32),
         ("extra-memory", "perf.page-faults", 32),
-        ("leak", "perf.page-faults", 3),
         ("extra-switches", "process.voluntary_switches", 1),
         ("lock-contention", "process.voluntary_switches", 1),
         ("extra-fsync", "process.disk_written", 4),
-        ("logging", "process.write_calls", 1),
     ],
 )
 def test_a_defect_shows_where_it_should(sort, defect, metric, least):
@@ -128,20 +125,15 @@ def test_a_defect_shows_where_it_should(sort, defect, metric, least):
 @needs_perf
 @pytest.mark.parametrize(
     ("defect", "metric", "least"),
-    [
-        ("kept-memory", "process.resident", 12),
-        ("wakeups", "process.voluntary_switches", 0.1),
-        ("idle-processes", "process.level_Threads", 8),
-        ("open-files", "process.level_files", 40),
-    ],
+    [("wakeups", "process.voluntary_switches", 0.1), ("idle-processes", "process.level_Threads", 8)],
 )
-def test_a_defect_that_is_there_from_the_start_shows_where_it_should(sort, defect, metric, least):
+def test_a_defect_from_the_start_shows_where_it_should(sort, defect, metric, least):
     spoiled, plain = (sort(words=200.0, defect=name, standing=1.0) for name in (defect, ""))
     assert spoiled.metrics[metric] - plain.metrics[metric] >= least
 
 
 @needs_perf
-def test_what_comes_at_a_pace_waits_until_it_is_due_and_polls_the_less_the_more_it_works(sort):
+def test_paced_transactions_wait_and_poll_less_under_load(sort):
     period = 0.01
     few, many = (sort(words=words, period=period, polling=True) for words in (10.0, 80.0))
     assert min(few.elapsed, many.elapsed) >= 40 * period
@@ -167,22 +159,20 @@ def test_invalid_runs_are_really_made(sort, bench):
 
 
 @needs_perf
-def test_a_program_that_is_killed_in_its_first_transaction_has_begun(bench):
+def test_a_program_killed_in_its_first_transaction_has_begun(bench):
     run = bench.run(Order(Work({"sort-words": 50_000.0}, 1), invalid="killed", moment=0.1))
     assert run.transactions == 0
     assert 0.05 < run.elapsed < 5
 
 
-def test_a_program_that_fails_is_told_with_what_it_said_and_nothing_is_left(bench):
+def test_a_failing_program_is_named_and_nothing_is_left(bench):
     with pytest.raises(InputError, match=r'^workload "no-such": exit code 1 \(KeyError: \'no-such\'\)$'):
         bench.run(Order(Work({"no-such": 1.0}, 1)))
     assert not [command for command in commands(os.getpid()) if "data.matrices.programs" in command]
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one processor")
-def test_a_heavy_program_waits_on_every_processor_and_we_look_from_another_than_the_measured(
-    tmp_path, monkeypatch
-):
+def test_measuring_runs_on_another_processor_than_the_measured(tmp_path, monkeypatch):
     (tmp_path / "suite.yaml").write_text(yaml.safe_dump(SUITE | {"events": []}))
     cpus, found = os.sched_getaffinity(0), []
 

@@ -32,11 +32,7 @@ class Cluster:
         environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", **environment}
         # what a worker finds beside it is not what tasks are about
         process = subprocess.Popen(
-            command,
-            cwd=self.directory,
-            env=environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            command, cwd=self.directory, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         self.processes.append(process)
         return process

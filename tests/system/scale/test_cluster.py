@@ -36,7 +36,7 @@ def told(cluster, tasks=((1, None),)):
     return str(raised.value)
 
 
-def test_what_a_killed_worker_was_doing_another_one_does(cluster, tmp_path):
+def test_another_worker_does_what_a_killed_one_was_doing(cluster, tmp_path):
     sign = tmp_path / "sign"
     workers = {one.pid: one for one in (cluster.work(), cluster.work())}
     tasks = [(number, sign if number == 3 else None) for number in range(40)]
@@ -61,9 +61,7 @@ def files(places):
     return {path.name: path.read_bytes() for path in found}
 
 
-def test_a_pipeline_on_two_workers_one_of_which_is_killed_writes_what_it_writes_here(
-    cluster, tmp_path, monkeypatch
-):
+def test_a_pipeline_on_a_killed_worker_writes_the_same(cluster, tmp_path, monkeypatch):
     here = trained(small_family(tmp_path / "here", models=("logistic",), trials=5))
     monkeypatch.setenv("PERFJUDGE_SCHEDULER", cluster.address)
     family = small_family(tmp_path / "there", models=("logistic",), trials=5)
@@ -79,7 +77,7 @@ def test_a_pipeline_on_two_workers_one_of_which_is_killed_writes_what_it_writes_
     assert files(there) == files(here)
 
 
-def test_an_engine_learns_from_pieces_on_workers_what_it_learns_here(cluster, tmp_path):
+def test_an_engine_learns_the_same_from_chunks_on_workers(cluster, tmp_path):
     cluster.work()
     cluster.work()
     pairs(groups=3, cases=5).write(tmp_path / "source")
@@ -92,7 +90,7 @@ def test_an_engine_learns_from_pieces_on_workers_what_it_learns_here(cluster, tm
     assert told[0] == told[1]
 
 
-def test_a_scheduler_that_cannot_be_used_is_told_in_one_line(cluster, tmp_path, monkeypatch):
+def test_unusable_schedulers_and_workers_are_refused(cluster, tmp_path, monkeypatch):
     monkeypatch.setattr("data.parallel.PATIENCE", 1)
     for address in ("tcp://127.0.0.1:9", "nonsense://x", "tcp://127.0.0.1"):
         with pytest.raises(ClusterError, match=f"^{address}: no Dask scheduler answers"):
@@ -104,6 +102,11 @@ def test_a_scheduler_that_cannot_be_used_is_told_in_one_line(cluster, tmp_path, 
     assert "has 2 threads; expected a worker with --nthreads 1" in told(cluster)
     wide.kill()
     wide.wait()
+    monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)
+    older = cluster.work(OPENBLAS_CORETYPE="Nehalem")
+    assert "has OPENBLAS_CORETYPE Nehalem; expected unset as here" in told(cluster)
+    older.kill()
+    older.wait()
     other = tmp_path / "other"
     copied(other)
     with (other / "data/parallel.py").open("a") as code:
@@ -114,12 +117,7 @@ def test_a_scheduler_that_cannot_be_used_is_told_in_one_line(cluster, tmp_path, 
     assert " as here" in line
 
 
-def test_a_worker_with_other_instructions_is_refused(cluster):
-    cluster.work(OPENBLAS_CORETYPE="Nehalem")
-    assert "has OPENBLAS_CORETYPE Nehalem; expected unset as here" in told(cluster)
-
-
-def test_a_scheduler_that_goes_away_is_told_in_one_line(cluster, tmp_path):
+def test_a_scheduler_that_goes_away_is_named(cluster, tmp_path):
     sign = tmp_path / "sign"
     cluster.work()
     with ThreadPoolExecutor(1) as thread:

@@ -24,7 +24,7 @@ def content():
     return yaml.safe_load((ROOT / "compose.yaml").read_text())
 
 
-def test_services_know_only_each_other_and_volumes_and_configs_that_are_there(content):
+def test_services_name_only_existing_volumes_and_configs(content):
     services = content["services"]
     assert {key for one in services.values() for key in one} <= KEYS
     for one in services.values():
@@ -40,7 +40,7 @@ def test_services_know_only_each_other_and_volumes_and_configs_that_are_there(co
 
 
 @pytest.mark.parametrize("service", ["mlflow", "scheduler", "worker", "serve"])
-def test_a_service_is_started_with_options_that_its_program_has(content, service):
+def test_a_service_is_started_with_known_options(content, service):
     program, what, *given = content["services"][service]["command"]
     command = [Path(sys.executable).with_name(program), what, "--help"]
     environment = os.environ | {"MLFLOW_DISABLE_TELEMETRY": "true"}

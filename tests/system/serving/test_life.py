@@ -16,8 +16,8 @@ from tests.system.serving.load import BODY, Load
 from tests.system.serving.registry import NAME, Registry, truncate, with_a_feature_of_tomorrow
 
 #: The seconds for which the registry is away.
-AWAY = float(os.environ.get("PERFJUDGE_AWAY", "2"))
-MOVES = 20
+AWAY = float(os.environ.get("PERFJUDGE_AWAY", "1"))
+MOVES = 6
 # inside MLflow 3.17, and may go with it
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as AnyType"),
@@ -93,7 +93,7 @@ def workers_of(server):
 
 
 @pytest.mark.slow
-def test_no_request_fails_whatever_happens_to_registry_models_workers_and_server(registry):
+def test_no_request_fails_while_registry_models_and_workers_change(registry):
     with serving("--workers", "2") as server, Load(server) as load:
         for move in range(MOVES):
             version = str(2 + move % 2)
@@ -146,7 +146,7 @@ def test_no_request_fails_whatever_happens_to_registry_models_workers_and_server
     assert log.count("another takes its place") == 1
 
 
-def test_a_server_that_is_alone_follows_too_and_ends_after_its_last_answer(registry):
+def test_a_single_process_follows_and_ends_after_its_last_answer(registry):
     with serving() as server, Load(server, 4) as load:
         registry.lead("2")
         until_it_answers(server, load, "2")
@@ -167,9 +167,7 @@ def opened(server):
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_what_was_begun_is_answered_after_sigterm_and_a_second_one_ends_at_once(
-    model_directory, workers, monkeypatch
-):
+def test_begun_requests_are_answered_after_sigterm(model_directory, workers, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:////nowhere/mlflow.db")
     with serving("--model", str(model_directory), "--workers", workers) as server:
         begun, stuck = opened(server), opened(server)

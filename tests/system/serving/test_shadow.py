@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +18,7 @@ from serving.shadow import figures, request_log
 from serving.shadow.figures import Contenders, Disagreement, OpinionCounts
 from serving.shadow.request_log import RequestLog
 from serving.supply import Opinion
+from tests.commands import perfjudge
 from tests.system.conftest import FIGURE, Listening, comparison
 from tests.system.serving.registry import NAME, Registry
 from training.registry.champions import CHALLENGER, CHAMPION, version_of
@@ -73,7 +72,7 @@ def read(path):
 
 
 @pytest.mark.slow
-def test_only_the_champion_answers_and_the_shadow_counts_who_differs(registry):
+def test_only_the_champion_answers_while_the_shadow_counts_differences(registry):
     server = Listening("--shadow", "--watch", "0.2")
     try:
 
@@ -133,7 +132,7 @@ def exchange(size=10, status=200):
     )
 
 
-def test_what_finds_no_room_is_dropped_and_counted_while_nobody_replays(tmp_path, monkeypatch):
+def test_requests_without_room_are_dropped_and_counted(tmp_path, monkeypatch):
     monkeypatch.setattr(request_log, "WAITING", 5)
     monkeypatch.setattr(request_log, "BYTES", 10_000)
     monkeypatch.setattr(request_log, "FILES", 0)
@@ -147,7 +146,7 @@ def test_what_finds_no_room_is_dropped_and_counted_while_nobody_replays(tmp_path
     assert sample.value == 996
 
 
-def test_disagreements_are_kept_up_to_a_bound_and_a_source_replaces_its_own(tmp_path, monkeypatch):
+def test_disagreements_are_bounded_and_replaced_by_source(tmp_path, monkeypatch):
     monkeypatch.setattr(figures, "KEPT", 3)
     path, held = tmp_path / "shadow.db", OpinionCounts()
     champion = [Opinion(f"c{number}", "b o", "pass", 0.1) for number in range(10)]
@@ -168,14 +167,13 @@ def test_disagreements_are_kept_up_to_a_bound_and_a_source_replaces_its_own(tmp_
 def test_a_source_on_disk_is_judged_by_both(registry, tmp_path):
     source = tmp_path / "request.json"
     source.write_text(json.dumps(BODY))
-    command = [str(Path(sys.executable).with_name("perfjudge")), "shadow", str(source)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = perfjudge("shadow", source)
     told = f"{NAME} v1, and v2 beside it: both say the same of 50.0% of 2 cases of {source}"
     assert done.stdout.startswith(f"{told} (v1 and v2 say: 1 fail and pass)\n")
     assert "slow" in done.stdout
     (told,) = figures.report(tmp_path / "shadow.db").figures
     assert (told.judged, told.agreed, told.source) == (2, 1, str(source))
     registry.store.delete_registered_model_alias(NAME, CHALLENGER)
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = perfjudge("shadow", source)
     told = f"perfjudge: {NAME} has no challenger; dvc repro makes one of a candidate\n"
     assert (done.returncode, done.stderr) == (2, told)

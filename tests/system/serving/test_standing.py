@@ -1,17 +1,14 @@
 """A person makes a version champion, or brings the one of before back, or moves the alias by hand."""
 
 import json
-import os
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
 from data.errors import InputError
 from serving.comparisons.model import load
 from serving.promotion.decisions import promote, rollback
+from tests.commands import perfjudge
 from tests.system.serving.registry import NAME, Registry, truncate, with_a_feature_of_tomorrow
 from training.registry.champions import CHALLENGER, CHAMPION, registered, version_of
 from training.registry.promotion_history import (
@@ -69,7 +66,7 @@ def standings(store):
     return {int(one.version): one.tags["standing"] for one in found if "standing" in one.tags}
 
 
-def test_a_promoted_version_answers_and_each_rollback_goes_one_champion_further_back(store):
+def test_each_rollback_goes_one_champion_further_back(store):
     told = promote(NAME, "2", "  quieter on\n noisy suites ", "anna").told
     where = f"{NAME} v2 is champion in place of v1, which is challenger now"
     assert told.startswith(f"{where}: promoted by anna on ")
@@ -102,14 +99,14 @@ def test_a_promoted_version_answers_and_each_rollback_goes_one_champion_further_
         ((NAME, "5", "of tomorrow"), "'medians_tomorrow' is no longer computed"),
     ],
 )
-def test_what_is_no_version_or_answers_no_question_stays_what_it_was(store, arguments, told):
+def test_an_unusable_version_is_not_promoted(store, arguments, told):
     with pytest.raises(InputError) as caught:
         promote(*arguments)
     assert told in str(caught.value)
     assert borne() == ("1", None)
 
 
-def test_of_decisions_about_the_same_champion_only_one_comes_true(store):
+def test_only_one_of_several_decisions_at_once_is_made(store):
     settled(NAME)
 
     def decide(version):
@@ -129,7 +126,7 @@ def test_of_decisions_about_the_same_champion_only_one_comes_true(store):
     assert [one.version for one in reigns(NAME)] == ["1", champion]
 
 
-def test_an_alias_that_was_moved_by_hand_leaves_no_tag_behind_and_can_be_taken_back(store):
+def test_an_alias_moved_by_hand_can_be_taken_back(store):
     promote(NAME, "2", "better", "anna")
     store.set_registered_model_alias(NAME, CHAMPION, "3")
     settled(NAME)
@@ -140,10 +137,8 @@ def test_an_alias_that_was_moved_by_hand_leaves_no_tag_behind_and_can_be_taken_b
 
 
 def test_the_command_line_promotes_and_rolls_back(store):
-    command = str(Path(sys.executable).with_name("perfjudge"))
-
     def run(*words):
-        done = subprocess.run([command, *words], capture_output=True, text=True, check=False, env=os.environ)
+        done = perfjudge(*words)
         return done.returncode, done.stdout, done.stderr
 
     status, said, _ = run("promote", NAME, "2", "--because", "better", "--by", "anna", "--json")

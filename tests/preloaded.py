@@ -1,0 +1,180 @@
+"""Programs that start as forks of a process which has imported the heavy libraries: importing takes seconds.
+
+``python tests/preloaded.py ADDRESS`` is that process; it takes the code from where PYTHONPATH points to.
+`Preloaded` starts it, and makes the programs `python`, `perfjudge` and `dvc`, for a folder that comes first
+on PATH. Each fork has the arguments, the directory, the variables and the streams of its caller.
+"""
+
+import atexit
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import runpy
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import traceback
+from pathlib import Path
+
+PROGRAMS = ("python", "perfjudge", "dvc")
+ROOMS = ("data", "features", "training", "serving")
+#: What the commands import when they run, beside the modules of this project.
+LIBRARIES = (
+    "alembic", "dvc.cli", "dvc.repo", "dvc.repo.experiments", "fastapi", "lxml.etree", "matplotlib.figure",
+    "mlflow.tracking", "optuna", "pyarrow.parquet", "scipy.stats", "skops.io", "sklearn.ensemble",
+    "sklearn.linear_model", "sklearn.model_selection", "sklearn.neighbors", "sqlalchemy", "uvicorn",
+    "xgboost",
+)  # fmt: skip
+#: Sends the call to that process, passes signals on to the fork, and ends as the fork does.
+CLIENT = """#!{python} -IS
+import json, os, signal, socket, sys
+server = socket.socket(socket.AF_UNIX)
+server.connect({address!r})
+socket.send_fds(server, [b"x"], [0, 1, 2])
+call = [{program!r}, *sys.argv[1:]], os.getcwd(), dict(os.environ)
+server.sendall(json.dumps(call).encode())
+server.shutdown(socket.SHUT_WR)
+answer = server.makefile()
+process = int(answer.readline())
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, lambda number, _: os.kill(process, number))
+status = int(answer.readline())
+sys.exit(status if status >= 0 else 128 - status)
+"""
+
+
+class Preloaded:
+    """A process that has imported the code of a directory, and a folder with programs that are its forks."""
+
+    def __init__(self, root):
+        self.folder = Path(tempfile.mkdtemp(prefix="preloaded"))
+        address = str(self.folder / "socket")
+        for program in PROGRAMS:
+            path = self.folder / program
+            path.write_text(CLIENT.format(python=sys.executable, address=address, program=program))
+            path.chmod(0o755)
+        environment = os.environ | {"PYTHONPATH": str(root)}
+        command = [sys.executable, __file__, address]
+        self.process = subprocess.Popen(command, cwd=root, env=environment, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout.readline() == "ready\n"
+
+    @property
+    def path(self):
+        """PATH with these programs first."""
+        return f"{self.folder}{os.pathsep}{os.environ['PATH']}"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.communicate()
+        shutil.rmtree(self.folder)
+
+
+def load():
+    """Import the libraries and the modules of the project; stages import NumPy with these instructions."""
+    from data import stage
+
+    stage.pin_arithmetic()
+    stage.pin_arithmetic = lambda: None
+    for name in LIBRARIES:
+        importlib.import_module(name)
+    for room in ROOMS:
+        package = importlib.import_module(room)
+        for module in pkgutil.walk_packages(package.__path__, f"{room}."):
+            # what lies beside the folders, and what is run, is no library
+            if module.name.count(".") > 1 and not module.name.endswith("__main__"):
+                importlib.import_module(module.name)
+    gc.collect()
+    gc.freeze()
+
+
+def answer(address):
+    """Wait for calls; return the arguments of one in each fork."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen()
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        # nobody waits for the supervisors
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        while True:
+            connection, _ = listener.accept()
+            if os.fork() == 0:
+                break
+            connection.close()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    with connection:
+        return supervised(connection)
+
+
+def supervised(connection):
+    """Fork once more; return the arguments there, and here wait for the end and send the exit code."""
+    _, streams, *_ = socket.recv_fds(connection, 1, 3)
+    arguments, directory, environment = json.load(connection.makefile())
+    process = os.fork()
+    if process:
+        for stream in (*streams, 0, 1, 2):
+            os.close(stream)
+        connection.sendall(f"{process}\n".encode())
+        status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        connection.sendall(f"{status}\n".encode())
+        os._exit(0)
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.chdir(directory)
+    os.environ.clear()
+    os.environ.update(environment)
+    return arguments
+
+
+def run(program, *arguments):
+    """Run what `program` would run with these arguments."""
+    sys.argv = [program, *arguments]
+    if program == "perfjudge":
+        sys.exit(importlib.import_module("serving.cli").main())
+    if program == "dvc":
+        sys.exit(importlib.import_module("dvc.cli").main())
+    what, *rest = arguments
+    if what == "-m":
+        sys.argv = rest
+        runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
+    elif what == "-c":
+        sys.argv = [what, *rest[1:]]
+        exec(rest[0], {"__name__": "__main__"})
+    else:
+        sys.argv = [*arguments]
+        runpy.run_path(what, run_name="__main__")
+
+
+def ended(program, *arguments):
+    """Run a program and end without freeing what was imported, which takes longer than most commands."""
+    try:
+        run(program, *arguments)
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if isinstance(end.code, str):
+            sys.stderr.write(f"{end.code}\n")
+    except BaseException:  # noqa: BLE001 - as the interpreter does
+        traceback.print_exc()
+        code = 1
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    # the folder of this file; what PYTHONPATH names comes after it
+    del sys.path[0]
+    load()
+    ended(*answer(sys.argv[1]))

@@ -1,0 +1,412 @@
+"""The reports of all families: what they say, what they leave out, and how a browser shows them.
+
+They are those of the short pipeline. All that its pages say is compared with a record in `golden`.
+"""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select
+
+from benchmarks.matrices import main as matrices_page
+from data.families import FAMILIES
+from data.fingerprints import validity as ingested
+from data.paths import Places
+from features.fingerprints import matrix as featurized
+from serving.report import main
+from serving.supply import supply
+from tests.system.browsing import charts, faults, points, widen
+from tests.system.fingerprints.inputs import fingerprints
+from training.fingerprints import stages as trained
+
+# their pipeline takes a minute
+pytestmark = pytest.mark.slow
+#: How many charts a page has at least.
+CHARTS = {"comparisons": 8, "matrices": 9, "corun": 9, "fingerprints": 5}
+#: The chart of few features is lower than the title of its axis is long.
+KNOWN_FAULTS = {"growth of the mean error when shuffled is cut off in FIGURE importance at 390"}
+#: Parts of the ablation by what their tables are called.
+PARTS = {
+    "added": "added", "left out": "left-out", "grouping": "grouping", "single runs": "single",
+    "single runs, left out": "single-left-out",
+}  # fmt: skip
+SPACE = "\N{NO-BREAK SPACE}"
+
+
+@pytest.fixture(scope="session")
+def project(short_project, made_once):
+    """A copy of what reports are drawn from, with the pages."""
+
+    def fill(directory):
+        for name in ("reports", "models", "data"):
+            left_out = shutil.ignore_patterns("*.py", "__pycache__")
+            shutil.copytree(short_project / name, directory / name, symlinks=True, ignore=left_out)
+        shutil.copy(short_project / "params.yaml", directory)
+
+    return made_once("reports", fill)
+
+
+@pytest.fixture
+def page(project):
+    """Return the text of a family's page."""
+    return lambda family: Places(family, project).page.read_text()
+
+
+@pytest.fixture
+def redrawn(project, tmp_path, monkeypatch, capsys):
+    """Return a function that changes files of a copy and draws a page: exit code, page and error."""
+
+    def draw(family, change):
+        shutil.copytree(project, tmp_path / "copy", symlinks=True)
+        monkeypatch.chdir(tmp_path / "copy")
+        places = Places(family)
+        places.page.unlink()
+        change(places)
+        code = main([family])
+        return code, places.page.read_text() if places.page.exists() else "", capsys.readouterr().err
+
+    return draw
+
+
+def emptied(path):
+    pd.read_parquet(path).iloc[:0].astype(object).to_parquet(path)
+
+
+def assigned(path, **columns):
+    pd.read_parquet(path).assign(**columns).to_parquet(path)
+
+
+def metrics_of(project, family):
+    return json.loads(Places(family, project).metrics.read_text())
+
+
+def evaluated(project, family, name):
+    return pd.read_parquet(Places(family, project).evaluated / f"{name}.parquet")
+
+
+def lead(text):
+    return re.search(r'<p class="lead">(.*?)</p>', text).group(1)
+
+
+def table(text, name):
+    return re.search(rf'<table id="{name}"[^>]*>.*?</table>', text, re.DOTALL).group()
+
+
+def cells(text, name):
+    """Return the words of each row of a table's body."""
+    body = table(text, name).split("<tbody>")[1]
+    return [re.sub(r"<[^>]+>", " ", row).split() for row in re.findall(r"<tr.*?</tr>", body, re.DOTALL)]
+
+
+def percent(share, digits=1):
+    return f"{share:.{digits}%}".replace("%", f"{SPACE}%")
+
+
+def faults_of_text(text):
+    """Return what refers to something outside the page, or is in it twice."""
+    ids = re.findall(r'\bid="([^"]+)"', text)
+    twice = {name for name in ids if ids.count(name) > 1}
+    targets = set(re.findall(r'href="#([^"]+)"', text)) | set(re.findall(r"url\(#([^)]+)\)", text))
+    outside = re.findall(r"https?://[^\s\"')]+|<script[^>]|@import|<link(?! rel=\"icon\" href=\"data:)", text)
+    return [*twice, *(targets - set(ids)), *outside]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_page_is_self_contained_and_small(family, page):
+    assert faults_of_text(page(family)) == []
+    assert len(page(family).encode()) < 3_000_000
+    assert 3 <= len(points(page(family))) <= 5
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_page_drawn_again_has_the_same_bytes(family, project):
+    assert supply(family).page(project) == supply(family).page(project)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_browser_shows_a_page_without_faults(family, project, browser):
+    assert {*faults(browser, Places(family, project).page)} <= KNOWN_FAULTS
+    assert len(charts(browser)) >= CHARTS[family]
+
+
+@pytest.mark.parametrize("family", ["comparisons", "matrices", "corun"])
+def test_a_missing_or_broken_file_is_named_in_one_line(family, redrawn):
+    code, _, error = redrawn(family, lambda places: places.metrics.unlink())
+    assert (code, error) == (2, f"reports/{family}/metrics.json: No such file or directory\n")
+    Path(f"reports/{family}/metrics.json").write_text('{"data": {}}')
+    assert main([family]) == 2
+    assert not Path(f"reports/{family}/index.html").exists()
+
+
+def test_an_unknown_family_is_a_usage_error(capsys):
+    assert main(["matrixes"]) == 2
+    assert capsys.readouterr().err.startswith("usage: python -m serving.report {comparisons,")
+
+
+def mistakes(project, family, **only):
+    """Return how many fails the champion misses of all, and its false alarms of all passes."""
+    verdicts = evaluated(project, family, "oof")
+    own = verdicts[verdicts["entry"] == metrics_of(project, family)["champion"]]
+    for column, value in only.items():
+        own = own[own[column] == value]
+    fails, passes = (own[own["status"] == status] for status in ("fail", "pass"))
+    return (fails["verdict"] == "pass").sum(), len(fails), (passes["verdict"] == "fail").sum(), len(passes)
+
+
+def test_the_page_of_comparisons_counts_the_mistakes_of_the_champion(project, page):
+    text, champion = page("comparisons"), metrics_of(project, "comparisons")["champion"]
+    missed, fails, alarms, passes = mistakes(project, "comparisons", split="grouped")
+    assert f"{champion} misses {missed} of {fails} regressions" in text
+    assert re.search(
+        rf"{alarms} false alarms? in {passes:,} comparisons without one".replace(",", ",?"), text
+    )
+    assert any(f"of the {missed + alarms} wrong verdicts" in one for one in points(text))
+    for split, content in metrics_of(project, "comparisons")["splits"].items():
+        rows = table(text, f"opponents-{split}")
+        assert rows.count("<tr class=") == len(content["entries"])
+        assert len(re.findall(r'<tr class="model champion">', rows)) == 1
+    assert "Box plots of baseline and target by threads" in text
+
+
+def test_the_page_of_matrices_counts_the_mistakes_of_the_champion(project, page):
+    text, metrics = page("matrices"), metrics_of(project, "matrices")
+    missed, fails, alarms, passes = mistakes(project, "matrices")
+    words = lead(text)
+    assert f"On test cases that it never saw in training, {metrics['champion']} misses {missed} of" in words
+    assert f"{fails} abnormal pairs" in words
+    assert re.search(rf"raises {alarms} false alarms? in {passes} normal pairs", words)
+    rows = table(text, "opponents-test-cases")
+    for entry, scores in metrics["splits"]["test-cases"]["entries"].items():
+        assert entry in rows
+        assert f"{scores['balanced_accuracy']['pooled']:.3f}" in rows
+    for name in ("selected", "served"):
+        assert f"balanced accuracy of {metrics[name]['balanced_accuracy']['pooled']:.3f}" in text
+
+
+def test_tables_of_matrices_show_the_paper_beside_ours(project, page):
+    text, tables = page("matrices"), evaluated(project, "matrices", "tables")
+    assert set(tables["table"]) == {2, 4, 5, 6, 7, 8}
+    for number, rows in tables.groupby("table"):
+        for cell, row in zip(cells(text, f"table-{number}"), rows.to_dict("records"), strict=True):
+            theirs = row["seed_balanced_accuracy"]
+            shown = "\N{EN DASH}" if pd.isna(theirs) else f"{theirs:.2f}"
+            assert f"{row['balanced_accuracy']:.2f} ± {row['spread']:.2f} {shown}" in " ".join(cell)
+    # 739 of 740 vectors (table 2); 215 of 377 pairs of vectors (table 8)
+    for number, model, share in ((2, "Logistic", "739 99.9 %"), (8, "Sim-Logistic", "215 57.0 %")):
+        rows = {row[0]: " ".join(row) for row in cells(text, f"table-{number}")}
+        assert share in rows[model].replace(SPACE, " ")
+
+
+def test_every_remedy_is_in_the_ablation_and_the_benchmark(project, page, monkeypatch):
+    ablation = evaluated(project, "matrices", "ablation")
+    for part, name in PARTS.items():
+        own = ablation[ablation["part"] == part]
+        for place, (_, rows) in enumerate(own.groupby((own["step"] == 0).cumsum()), start=1):
+            shown = [" ".join(row) for row in cells(page("matrices"), f"{name}-{place}")]
+            for text, row in list(zip(shown, rows.to_dict("records"), strict=True))[1:]:
+                assert text.startswith(row["remedy"])
+                assert f"{row['balanced_accuracy']:.2f} ± {row['spread']:.2f}" in text
+    monkeypatch.chdir(project)
+    matrices_page()
+    (written,) = (path.read_text() for path in project.glob("docs/results/matrices-*.md"))
+    for row in ablation.to_dict("records"):
+        pairs = f"{row['pair_balanced_accuracy']:.3f} ± {row['pair_spread']:.3f}"
+        assert re.search(rf"^\| {row['model']} \| {row['remedy']} \| .*{pairs} ", written, re.MULTILINE)
+    for entry, scores in metrics_of(project, "matrices")["splits"]["test-cases"]["entries"].items():
+        assert f"| {entry} | {scores['kind']} | {scores['balanced_accuracy']['pooled']:.3f} |" in written
+
+
+def test_the_page_of_coruns_has_accuracy_and_repeatability(project, page):
+    text, metrics = page("corun"), metrics_of(project, "corun")
+    again = metrics["repeatability"]
+    assert f"Measured again, {percent(again['within_tolerance'])} of the co-runs" in lead(text)
+    for section in ("measured", "accuracy", "table-1", "online", "features"):
+        part = re.search(rf'<section aria-labelledby="{section}">.*?</section>', text, re.DOTALL).group()
+        assert f"own repeatability, on {again['repeated']} repeated co-runs" in part, section
+    for split in metrics["splits"].values():
+        own = split["entries"][metrics["champion"]]
+        assert percent(own["coverage"]["pooled"]) in table(text, "designs")
+        assert percent(own["mape"]["pooled"], 2) in table(text, "designs")
+    for row in evaluated(project, "corun", "table1").to_dict("records"):
+        ours, theirs = percent(row["accuracy"], 2), percent(row["seeds"], 2)
+        shown = rf"{ours} <small>± [\d.]+</small><span class=\"seeds\">{theirs}<"
+        assert re.search(shown, table(text, "cells"))
+    rows = evaluated(project, "corun", "removed")
+    missing = table(text, "removed").count("not among the features of this data")
+    assert missing == int((~rows["measured"]).sum())
+    assert any(re.match(r"Keep \S+ away from \S+, which makes it \d+", one) for one in points(text))
+    assert re.search(rf"tasks save -?[\d.]+ s \(-?[\d.]+{SPACE}%\) of run time against", text)
+
+
+def test_without_a_trusted_profile_the_lead_says_why(page):
+    text = page("fingerprints")
+    assert re.match(r"Not enough diversity: from \d+ machines", lead(text))
+    assert "Decide nothing by the rankings of" in points(text)[0]
+    assert "neither supports nor refutes" in text
+
+
+def applications(machines):
+    """Return applications that figures of the paper show; those of memory follow stream, the others cache."""
+    noise = np.random.default_rng(4)
+    names = {
+        "cache": ["hpccg", "ssca", "mariadb-innodb-load", "stream-nadds-add-30"],
+        "stream": ["redis-set", "mariadb-memory-load", *(f"stream-nadds-add-{size}" for size in (1, 2, 10))],
+    }
+    values = {
+        name: 5000 / machines[stressor] * np.exp(noise.normal(0, 0.02, len(machines)))
+        for stressor, followers in names.items()
+        for name in followers
+    }
+    few = values["hpccg"].where(machines.index < 8)
+    return pd.DataFrame(values | {"few <&>": few})
+
+
+@pytest.fixture(scope="session")
+def trusted(made_once):
+    """A directory with the page of fingerprints that are diverse enough."""
+
+    def fill(_):
+        machines = fingerprints(40).drop(columns=["cached", "copying"])
+        pd.concat([machines, applications(machines)], axis="columns").to_csv("in.csv", index=False)
+        section = {
+            "ingest": {"path": "in.csv"},
+            "profile": {"boosting": "xgboost", "seed_resamples": 2},
+            "evaluate": {"entries": ["forest", "median"]},
+        }
+        Path("params.yaml").write_text(yaml.safe_dump({"seed": 1, "jobs": 1, "fingerprints": section}))
+        for stage in (
+            ingested.ingest_stage, ingested.validate_stage, featurized.featurize_stage, trained.profile_stage,
+            trained.evaluate_stage,
+        ):  # fmt: skip
+            stage()
+        assert main(["fingerprints"]) == 0
+
+    return made_once("profiled", fill)
+
+
+@pytest.mark.browser
+def test_the_page_of_fingerprints_says_which_profiles_can_be_trusted(trusted, browser):
+    places = Places("fingerprints", trusted)
+    text, trust = places.page.read_text(), pd.read_parquet(places.profiled / "trust.parquet")
+    assert lead(text).startswith(f"{trust['enough'].sum()} of {len(trust)} profiles can be trusted")
+    refused = table(text, "overview-refused")
+    assert "few &lt;&amp;&gt;" in refused
+    assert "8 machines, fewer than 15" in refused
+    claims = pd.read_parquet(places.profiled / "claims.parquet")
+    assert re.findall(r"<strong>[✓✗?] (.*?)</strong>", text) == list(claims["verdict"])
+    drawn = re.findall(r'<span class="number">Figure (\d+) of the quiho paper</span>', text)
+    assert {*drawn} == {"5", "6", "7", "8", "9", "10", "11", "12", "13", "15", "16"}
+    assert "The quiho paper" in re.search(r"<h3>[^/]*Figure 5 .*?</figure>", text, re.DOTALL).group()
+    assert faults(browser, places.page) == []
+
+
+def perfect(places):
+    path = places.evaluated / "oof.parquet"
+    verdicts = pd.read_parquet(path)
+    assigned(path, verdict=verdicts["status"])
+    (places.evaluated / "curves.parquet").unlink()
+
+
+def without_details_of_matrices(places):
+    (places.reports / "evaluated/times.parquet").unlink(missing_ok=True)
+    (places.reports / "times.parquet").unlink(missing_ok=True)
+    for name in ("curves", "validity", "ablation"):
+        emptied(places.evaluated / f"{name}.parquet")
+    assigned(places.evaluated / "oof.parquet", cause="")
+    assigned(places.evaluated / "groups.parquet", group="all")
+
+
+def without_details_of_coruns(places):
+    for name in ("table1", "online_residuals"):
+        emptied(places.evaluated / f"{name}.parquet")
+    content = json.loads(places.metrics.read_text())
+    again = dict.fromkeys(content["repeatability"]) | {"repeated": 0}
+    places.metrics.write_text(json.dumps(content | {"online": None, "repeatability": again}))
+
+
+LEFT_OUT = {
+    "comparisons": (
+        perfect,
+        ["There are none: every verdict of", "Figure 6.6 of the scheduler thesis is not drawn."],
+    ),
+    "matrices": (
+        without_details_of_matrices,
+        ["Figure 4 of the analysis engine paper is not drawn", "No ablation was run", "Nobody flagged a run",
+         "Figure 7 of the analysis engine paper is not drawn", "Nobody told the causes",
+         "There is one group only"],
+    ),
+    "corun": (
+        without_details_of_coruns,
+        ["hence no table 1", "Figure 4 of the co-run paper is not drawn", "hence no online model",
+         "measured twice"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", LEFT_OUT)
+def test_a_page_names_what_the_data_do_not_allow(family, redrawn):
+    change, words = LEFT_OUT[family]
+    code, text, error = redrawn(family, change)
+    assert (code, error) == (0, "")
+    assert [one for one in words if one not in text] == []
+    assert faults_of_text(text) == []
+
+
+def rows_of(browser):
+    """Return the first and the third column of the table of models and rules."""
+    return [
+        (row.find_element("tag name", "th").text, row.find_element("css selector", "td + td").text)
+        for row in browser.find_elements("css selector", "#opponents-grouped tbody tr")
+    ]
+
+
+@pytest.mark.browser
+def test_tables_are_sorted_by_mouse_keyboard_and_on_a_telephone(project, browser):
+    widen(browser, 1400)
+    browser.get(Places("comparisons", project).page.as_uri())
+    before = rows_of(browser)
+    accuracy = browser.find_element("css selector", "#opponents-grouped th:nth-child(3)")
+    accuracy.find_element("tag name", "button").click()
+    best_first = [float(text.split()[0]) for _, text in rows_of(browser)]
+    assert best_first == sorted(best_first, reverse=True)
+    assert accuracy.get_attribute("aria-sort") == "descending"
+    accuracy.find_element("tag name", "button").send_keys(Keys.ENTER)
+    assert [float(text.split()[0]) for _, text in rows_of(browser)] == best_first[::-1]
+    browser.find_element("css selector", "#opponents-grouped th:first-child button").send_keys(Keys.SPACE)
+    names = [name for name, _ in rows_of(browser)]
+    assert names == sorted(names)
+    # rows without an average precision come last, whichever way
+    last = browser.find_element("css selector", "#opponents-grouped th:last-child button")
+    for _ in range(2):
+        last.click()
+        cell = browser.find_element("css selector", "#opponents-grouped tbody tr:last-child td:last-child")
+        assert cell.text == "\N{EN DASH}"
+    widen(browser, 390)
+    assert not accuracy.is_displayed()
+    choice = Select(browser.find_element("css selector", ".sort-by select"))
+    choice.select_by_visible_text("entry, ascending")
+    assert [name for name, _ in rows_of(browser)] == names
+    choice.select_by_visible_text("as it stands")
+    assert {name for name, _ in rows_of(browser)} == {name for name, _ in before}
+
+
+@pytest.mark.browser
+def test_pointing_at_a_mark_shows_its_value(project, browser):
+    widen(browser, 1400)
+    browser.get(Places("comparisons", project).page.as_uri())
+    box = browser.find_element("css selector", "#figure-6-9 .on-wide .spots rect")
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", box)
+    ActionChains(browser).move_to_element(box).move_by_offset(1, 0).perform()
+    tip = browser.find_element("css selector", ".tip")
+    assert re.search(r"median .* %, quartiles .* %", tip.text)
+    ActionChains(browser).send_keys(Keys.ESCAPE).perform()
+    assert not tip.is_displayed()
