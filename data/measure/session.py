@@ -79,7 +79,7 @@ def unique(names: Sequence[str], what: str, path: Path) -> None:
     """Raise an InputError if a name is repeated."""
     for name in names:
         if names.count(name) > 1:
-            raise InputError("stands twice", file=path, place=f'{what} "{name}"')
+            raise InputError("occurs twice", file=path, place=f'{what} "{name}"')
 
 
 WORKLOADS = Path(__file__).with_name("workloads.py")

@@ -140,7 +140,7 @@ class Spec(parquet.WantedColumns):
         valid = rows.drop(index=list(wrong))
         repeated = valid.duplicated(keys).to_numpy() if keys else np.zeros(len(valid), bool)
         for row in valid.index[repeated]:
-            problems.add(InputError("stands twice", place=self.place(valid.loc[row, keys])))
+            problems.add(InputError("occurs twice", place=self.place(valid.loc[row, keys])))
         return valid[~repeated].reset_index(drop=True)
 
 

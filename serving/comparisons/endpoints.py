@@ -129,7 +129,7 @@ def answer_xml(body: bytes, served: Judge) -> Answered:
     try:
         tables = tables_of(body, NAME, problems)
         if problems.skipped:
-            note = "what stands twice in the body, or has a number of threads twice, is invalid"
+            note = "what occurs twice in the body, or has a number of threads twice, is invalid"
             problems.note(f"{note} ({len(problems.skipped)})")
         judgement = judge(tables, served, notes=problems.notes)
         flipped = len(judgement) <= render.FLIPPED

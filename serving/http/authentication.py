@@ -130,7 +130,7 @@ def _tokens(text: str, path: Path) -> Iterator[Token]:
             except ValueError as exc:
                 raise InputError(str(exc), file=path, line=number) from exc
             if token.name in names:
-                raise InputError(f'"{token.name}" stands twice', file=path, line=number)
+                raise InputError(f'"{token.name}" occurs twice', file=path, line=number)
             names.add(token.name)
             yield token
 

@@ -121,7 +121,7 @@ def told(project, monkeypatch, tmp_path):
 
 def test_two_commits_differ_in_parameters_scores_and_flips(told):
     content = told("HEAD~1", "HEAD")
-    assert content["params"] == [{"name": "comparisons.tune.trials", "before": 3, "after": 5}]
+    assert content["params"] == [{"name": "comparisons.tune.n_trials", "before": 3, "after": 5}]
     (family,) = content["families"]
     (best,) = family["champions"]
     assert (family["family"], family["data"], best["common"], best["other_folds"]) == (
@@ -158,7 +158,7 @@ def test_a_registered_version_is_compared_by_its_verdicts(told):
 
 def test_the_text_and_the_page_say_the_same(told, browser, tmp_path):
     text, page = told("HEAD~1", "HEAD", "text"), told("HEAD~1", "HEAD", "html")
-    assert "comparisons.tune.trials" in text
+    assert "comparisons.tune.n_trials" in text
     assert "3 verdicts flipped: 1 became right, 2 wrong" in text
     assert "3 verdicts flipped: 1 became right, 2 wrong" in page
     assert not re.search(r'(src|href)="(?!#|data:)', page)

@@ -56,7 +56,7 @@ def test_every_digest_is_compared_in_constant_time_whichever_is_right(path, monk
         (f"rep/orts read {DIGEST}\n", "NAME"),
         (f"reports write {DIGEST}\n", "SCOPES"),
         ("reports read pj_thetokenitself\n", "SHA256"),
-        (f"a read {DIGEST}\na label {DIGEST}\n", '"a" stands twice'),
+        (f"a read {DIGEST}\na label {DIGEST}\n", '"a" occurs twice'),
     ],
 )
 def test_a_bad_line_is_refused_without_telling_what_might_be_a_token(path, text, told):

@@ -49,14 +49,14 @@ FLAWS = {
         {"samples": [sample("copy", 0.8, switches=np.inf)]},
         'machine "m" task "copy" repetition 1 t_seconds 0.8: switches=inf must be 0 or more and finite',
     ),
-    "a solo run twice": ({"tasks": [solo("copy")]}, 'machine "m" task "copy" repetition 1: stands twice'),
+    "a solo run twice": ({"tasks": [solo("copy")]}, 'machine "m" task "copy" repetition 1: occurs twice'),
     "a co-run twice": (
         {"pairs": [beside("copy", "sort", 9.0)]},
-        'machine "m" task "copy" beside "sort" repetition 1: stands twice',
+        'machine "m" task "copy" beside "sort" repetition 1: occurs twice',
     ),
     "an interval twice": (
         {"samples": [sample("copy", 0.4)]},
-        'machine "m" task "copy" repetition 1 t_seconds 0.4: stands twice',
+        'machine "m" task "copy" repetition 1 t_seconds 0.4: occurs twice',
     ),
     "a co-run without a co-runner": ({"pairs": [beside("copy", None)]}, "pairs row 9: has no corunner_1"),
     "an unknown phase": (
@@ -67,7 +67,7 @@ FLAWS = {
         {"samples": [sample("a+b", 0.2)]},
         f'{SAMPLE.format("a+b", 0.2)}task="a+b" must be without "+", which joins the names in samples',
     ),
-    "a machine twice": ({"hosts": [{"machine": "m"}]}, 'machine "m": stands twice'),
+    "a machine twice": ({"hosts": [{"machine": "m"}]}, 'machine "m": occurs twice'),
 }
 
 

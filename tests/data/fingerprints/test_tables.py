@@ -24,7 +24,7 @@ CELL = (
 FLAWS = {
     "a machine twice": (
         {"machines": [rate("a", "cpu", 5.0)]},
-        'machine "a" stressor "cpu" threads 1 repetition 1: stands twice',
+        'machine "a" stressor "cpu" threads 1 repetition 1: occurs twice',
     ),
     "a rate of zero": ({"machines": [rate("a", "qsort", 0.0)]}, CELL.format(1, "0")),
     "a negative rate": ({"machines": [rate("a", "qsort", -2.0, threads=0)]}, CELL.format(0, "-2")),
@@ -33,10 +33,10 @@ FLAWS = {
         {"machines": [rate("e", "cpu", 5.0)]},
         'machine "e": has no CPU model in the table of hosts; expected one, by which it is held out',
     ),
-    "a machine described twice": ({"hosts": [host("a", "Opteron")]}, 'machine "a": stands twice'),
+    "a machine described twice": ({"hosts": [host("a", "Opteron")]}, 'machine "a": occurs twice'),
     "an application twice": (
         {"applications": [measured("a", 9.0)]},
-        'machine "a" application "zlog" repetition 1: stands twice',
+        'machine "a" application "zlog" repetition 1: occurs twice',
     ),
     "a time of zero": (
         {"applications": [measured("a", 0.0, repetition=2)]},
@@ -279,7 +279,7 @@ MISSPELT = 'in.csv:1: the column "{}" is {} (an application is written "{} (seco
             'machine,cpu,"redis (requests/s, hihger)"\nm1,5,5\n',
             MISSPELT.format("redis (requests/s, hihger)", "neither lower nor higher", "redis"),
         ),
-        ("machine,cpu\nm1,5\nm1,6\n", 'machine "m1" stressor "cpu" threads 1 repetition 1: stands twice'),
+        ("machine,cpu\nm1,5\nm1,6\n", 'machine "m1" stressor "cpu" threads 1 repetition 1: occurs twice'),
     ],
 )
 def test_a_typed_table_that_is_wrong_is_told_with_its_line(typed_in, text, message):

@@ -61,7 +61,7 @@ def test_a_flaw_is_told_in_one_line_and_left_out_on_request(change, message, tmp
 def test_runs_that_stand_twice_and_sides_that_differ_in_more_than_one_field_are_told(tmp_path):
     tables = small()
     twice = pd.concat([tables.runs, tables.runs.tail(1)], ignore_index=True)
-    with pytest.raises(InputError, match=f'^run "{tables.runs["run_id"].iloc[-1]}": stands twice$'):
+    with pytest.raises(InputError, match=f'^run "{tables.runs["run_id"].iloc[-1]}": occurs twice$'):
         read(MatrixTables(twice, tables.causes, tables.metrics), tmp_path)
     other = [row | {"machine": "n"} for row in pair("sort 1") if row["side"] == "target"]
     with pytest.raises(InputError) as error:

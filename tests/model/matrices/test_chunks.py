@@ -80,7 +80,7 @@ def test_chunks_hold_whole_test_cases_of_one_group_in_the_order_of_the_source(tm
         (lambda runs: runs.assign(abnormal=False), "all training rows are normal"),
         (lambda runs: runs.assign(m0="x"), 'm0="x" is not a number'),
         (lambda runs: runs.iloc[:, :9], "no raw metric"),
-        (lambda runs: pd.concat([runs, runs[:1]]), "stands twice"),
+        (lambda runs: pd.concat([runs, runs[:1]]), "occurs twice"),
     ],
 )
 def test_what_no_engine_can_learn_from_is_told_in_one_line(spoil, told, tmp_path):

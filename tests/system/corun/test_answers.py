@@ -324,7 +324,7 @@ UNUSABLE = {
     "an event called t_seconds": (sampled(events={"t_seconds": [1, 2, 3]}), "the column of time"),
     "other events alone": (
         sampled(RUN | {"events": {"page-faults": [1, 2, 3]}}, events={"instructions": [1, 2, 3]}),
-        "solo: counts none of the events that corun counts",
+        "solo: shares no event with corun that measures progress",
     ),
 }
 

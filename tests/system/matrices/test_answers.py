@@ -138,8 +138,8 @@ def wide(path):
 
 
 FLAWS = {
-    "a run twice": (twice, f'run "{ABNORMAL} baseline 0": stands twice'),
-    "other metrics": (with_other_metrics, 'lack 12 of the 12 raw metrics that the model knows, such as "m0"'),
+    "a run twice": (twice, f'run "{ABNORMAL} baseline 0": occurs twice'),
+    "other metrics": (with_other_metrics, '12 of the 12 raw metrics of the model are missing, such as "m0"'),
     "100,000 columns": (wide, "has 100000 metrics; expected 10000 at most"),
     "binary": (lambda path: path.write_bytes(bytes(range(256)) * 10), "is not a readable Parquet file"),
     "a directory": (lambda path: path.unlink() or path.mkdir(), "no such file; expected a Parquet table"),
@@ -251,7 +251,7 @@ UNJUDGED = {
     "columns of different lengths": (
         target(metrics=SHORT), 'pairs[0].target.metrics["m3"]: has 1 values, where others',
     ),
-    "other metrics only": (strangers(), "lack 12 of the 12 raw metrics"),
+    "other metrics only": (strangers(), "12 of the 12 raw metrics of the model are missing"),
     "no metric": (spoilt(baseline={"runs": [{}]}, target={"runs": [{}]}), "has 0 valid of 1 baseline run"),
 }  # fmt: skip
 
@@ -287,4 +287,4 @@ def test_a_pair_twice_is_refused_in_files_only(listening_matrices, model, tmp_pa
     once, *_ = post(listening_matrices, request()).json()["verdicts"]
     assert post(listening_matrices, twice).json()["verdicts"] == [once, once]
     path.write_text(json.dumps(twice))
-    refused(judge(path, "--model", model), f'{path} pairs[1]: pair_id="{ABNORMAL}" stands twice')
+    refused(judge(path, "--model", model), f'{path} pairs[1]: pair_id="{ABNORMAL}" occurs twice')

@@ -105,7 +105,7 @@ def test_a_champion_in_an_mlflow_server_judges_and_outlives_it(tracking, bucket,
     served = HotReloadingModel(replace(LOADER, trial=None))
     assert served.get().ref.version == "1"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
-    served.look()
+    served.check_alias()
     assert "MLflow at http://127.0.0.1:9 does not answer" in served.trouble
     assert served.get().ref.version == "1"
 
